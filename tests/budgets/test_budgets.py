@@ -20,9 +20,9 @@ import pytest
 
 from tests.server.test_isolation import routes
 from toolyard.server.app.compose import Yard
-from toolyard.server.mcp.methods.offers import LISTS
 from toolyard.server.mcp.protocol.eras import SETTINGS
 from toolyard.server.settings.table import exactly
+from toolyard.wires.mcp.assets import ASSET_LISTS
 
 from . import tools
 from .watching import KEYS, MIB, Gone, Loud, Reply, Server, Watch, wait_until
@@ -766,7 +766,7 @@ METHODS: dict[tuple[str, str], Row] = {
     (OLDER, "resources/unsubscribe"): older_row("resources/unsubscribe", {"uri": LARGE}),
     **{(era, method): row(method, {"uri": LARGE, "name": LARGE, "cursor": LARGE}, shapes=(text,))
        for era, row in ((OLDER, older_row), (NEWER, newer_row))
-       for method in (*LISTS, "resources/read", "prompts/get", "completion/complete")},
+       for method in (*ASSET_LISTS, "resources/read", "prompts/get", "completion/complete")},
     (OLDER, "notifications/cancelled"): older_row("notifications/cancelled", {"requestId": LARGE}),
     (OLDER, "initialize"): Row(many_mcp_sessions, memory=64 * MIB),
     ("2025-03-26", "a batch"): Row(batch),

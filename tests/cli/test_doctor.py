@@ -1,6 +1,7 @@
 """`toolyard doctor`: all is well, or each thing that is not is named with what to do about it; it changes nothing."""
 
 import json
+import os
 import shutil
 import socket
 import time
@@ -19,6 +20,8 @@ from .processes import Ended, serving
 __all__ = ["yard"]
 
 LONG = timedelta(days=90)
+SOMEBODY = 65534
+"""Nobody in particular, and not root."""
 Doctor = Callable[..., dict[str, dict[str, Any]]]
 
 
@@ -40,6 +43,7 @@ def doctor(here: Callable[..., Ended]) -> Doctor:
 
     def examine(*arguments: str) -> dict[str, dict[str, Any]]:
         ended = here("doctor", "--json", *arguments)
+        assert ended.out, ended
         said = json.loads(ended.out)
         ill = {each["check"]: each for each in said["checks"] if not each["well"]}
         assert (ended.code, said["well"]) == ((1, False) if ill else (0, True))
@@ -93,6 +97,27 @@ def test_settings_that_cannot_be_read(folder: Path, doctor: Doctor) -> None:
     assert "did you mean port?" in doctor()["settings"]["found"]
 
 
+def test_settings_that_keep_a_server_from_starting(
+    folder: Path, doctor: Doctor, here: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of them can be read, and `toolyard serve` ends with a sentence: this one."""
+    (folder / "empty").mkdir()
+    for variables, sentence in (
+        ({"TOOLYARD_HOST": "0.0.0.0", "TOOLYARD_STORE": "sqlite:empty/ledger.db"}, "no authentication is set"),
+        ({"TOOLYARD_SERVE_PROCESSES": "2"}, "SQLite lets one process write"),
+        ({"TOOLYARD_TOOLS": "nowhere.py:kit"}, "nowhere.py does not exist"),
+    ):
+        with monkeypatch.context() as given:
+            for name, value in variables.items():
+                given.setenv(name, value)
+            found = doctor()["settings"]["found"]
+            refused = here("serve")
+        assert sentence in found
+        assert (refused.code, refused.err) == (2, f"toolyard: {found}\n")
+    monkeypatch.setenv("TOOLYARD_HOST", "0.0.0.0")
+    assert doctor() == {}, "the ledger has a key"
+
+
 def test_a_ledger_that_lacks_its_wal(folder: Path, doctor: Doctor) -> None:
     ledger = bytearray((folder / "toolyard.db").read_bytes())
     ledger[68:72] = b"tyop"
@@ -115,6 +140,45 @@ def test_no_ledger_at_all(folder: Path, doctor: Doctor) -> None:
     (folder / "text").write_text("this is no ledger" * 100)
     assert "not a database" in doctor("--store", "sqlite:text")["ledger"]["found"]
     assert "does not exist" in doctor("--store", "sqlite:absent/ledger.db")["ledger"]["found"]
+
+
+def test_a_folder_in_place_of_a_ledger(folder: Path, doctor: Doctor) -> None:
+    (folder / "ledger").mkdir()
+    ill = doctor("--store", "sqlite:ledger")
+    assert (ill["ledger"]["found"], ill["ledger"]["do"]) == ("ledger is a folder", "correct the setting store")
+
+
+@pytest.fixture
+def as_somebody(folder: Path, doctor: Doctor) -> Doctor:
+    """What it finds as another user, whose everything in the folder is but for what is root's."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can give files away, and be somebody else")
+    doctor()  # whatever has to be loaded may be where somebody else cannot read
+    for each in folder.parents:
+        each.chmod(each.stat().st_mode | 0o011)
+
+    def examine(*names: str) -> dict[str, dict[str, Any]]:
+        for each in (folder, *folder.iterdir()):
+            os.chown(each, 0 if each.name in names else SOMEBODY, -1)
+        os.setresuid(SOMEBODY, SOMEBODY, 0)
+        try:
+            return doctor("--store", "sqlite:barred/ledger.db") if "barred" in names else doctor()
+        finally:
+            os.setresuid(0, 0, 0)
+
+    return examine
+
+
+def test_files_of_another_user(folder: Path, as_somebody: Doctor) -> None:
+    """Whoever looks after a server is often another user than it, and must not be sent to a copy for that."""
+    (folder / "barred").mkdir(0o700)
+    for names, check, found in (
+        (["toolyard.key"], "key", "this user may not read toolyard.key"),
+        (["toolyard.db", "toolyard.key"], "ledger", "this user may not read toolyard.db"),
+        (["barred"], "ledger", f"this user may not look into {folder}/barred"),
+    ):
+        ill = as_somebody(*names)[check]
+        assert (ill["found"], ill["do"]) == (found, "run this as the server's user, or as root")
 
 
 def test_a_ledger_of_a_newer_toolyard(folder: Path, doctor: Doctor) -> None:
@@ -214,6 +278,9 @@ def test_postgresql_with_a_ledger_in_it(
     assert "the database's is" in doctor()["clock"]["found"]
     monkeypatch.setenv("TOOLYARD_SECRET_KEY", "cd" * 32)
     assert "no key in secret_key fits" in doctor()["key"]["found"]
+    (folder / "toolyard.key").unlink()
+    monkeypatch.delenv("TOOLYARD_SECRET_KEY")
+    assert doctor()["key"]["do"].startswith("give this node the secret_key of the others")
 
 
 def test_a_database_that_is_away(folder: Path, doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -452,7 +452,8 @@ def test_a_table_of_variables_is_added_to(home: Path, here: Any) -> None:
 def test_a_projects_file_names_variables_and_does_not_have_them(
     home: Path, here: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("SHOP_KEY", "sk-first")
+    """Nor need they be set here: who sets them is whoever has the project."""
+    monkeypatch.delenv("SHOP_KEY", raising=False)
     ended = here("install", "claude-code", "tools.py", "--scope", "project", "--env", "SHOP_KEY", "--env", "A=1")
     assert (ended.code, ended.err) == (0, "")
     entry = servers("claude-code", home / ".mcp.json")["tools"]
@@ -460,3 +461,19 @@ def test_a_projects_file_names_variables_and_does_not_have_them(
     assert not CLIENTS["claude-code"].path().exists()
     assert here("install", "claude-code", "tools.py", "--scope", "project", "--undo").code == 0
     assert servers("claude-code", home / ".mcp.json") == {}
+
+
+@pytest.mark.parametrize(("python", "command"), [(".venv/bin/python", ".venv/bin/toolyard"), (None, "toolyard")])
+def test_a_projects_file_has_no_path_of_this_machine(
+    python: str | None, command: str, home: Path, here: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others get it with the project, wherever they have that."""
+    if python is not None:
+        (home / ".venv/bin").mkdir(parents=True)
+        (home / ".venv/bin/toolyard").touch()
+        monkeypatch.setattr("sys.executable", str(home / python))
+    for target, argument in (("tools.py", "tools.py"), (f"{home}/tools.py", "tools.py"), ("json.tool", "json.tool")):
+        assert here("install", "claude-code", target, "--scope", "project", "--name", "shared").code == 0
+        entry = servers("claude-code", home / ".mcp.json")["shared"]
+        assert (entry["command"], entry["args"]) == (command, ["stdio", argument])
+    assert str(home) not in (home / ".mcp.json").read_text()

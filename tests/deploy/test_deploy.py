@@ -190,6 +190,44 @@ def test_the_unit_drains_reloads_and_has_settings_that_exist() -> None:
     assert all(option in shown.stdout for option in options if option.startswith("--"))
 
 
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_the_unit_starts_again_where_that_may_help_and_nowhere_else(processes: str, tmp_path: Path) -> None:
+    given = unit()
+    assert (given["Restart"], given["StartLimitIntervalSec"]) == (["on-failure"], ["0"])
+    in_vain = int(given["RestartPreventExitStatus"][0])
+    (tmp_path / "tools.py").write_bytes((DEPLOY / "tools.py").read_bytes())
+    own = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
+
+    def code(**settings: str) -> int:
+        command = [sys.executable, "-m", "toolyard", "serve", "tools.py", "--port", "0", "--processes", processes]
+        variables = own | {"TOOLYARD_SECRET_KEY": "5e" * 32, **settings}
+        return warm.run(command, input="", timeout=30, cwd=tmp_path, env=variables).returncode
+
+    away = "postgresql://yard@127.0.0.1:1/yard"
+    assert code(TOOLYARD_STORE=away) not in (0, in_vain)
+    assert code(TOOLYARD_STORE=away, TOOLYARD_LOG_LEVEL="loud") == in_vain
+
+
+REFUSED = """
+import ctypes, os, sys
+PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN = 65, 1
+if ctypes.CDLL(None).prctl(PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN, 0, 0, 0):
+    sys.exit("this kernel cannot")
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
+"""What `MemoryDenyWriteExecute` does, by the kernel itself."""
+
+
+def test_a_server_needs_no_memory_that_can_be_both_written_and_run(tmp_path: Path) -> None:
+    assert unit()["MemoryDenyWriteExecute"] == ["yes"]
+    refused = [sys.executable, "-c", REFUSED]
+    if subprocess.run([*refused, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this kernel cannot refuse it")
+    settings = {"TOOLYARD_STORE": f"sqlite:{tmp_path}/toolyard.db", "TOOLYARD_DRAIN_S": "0.1"}
+    with image(tmp_path, settings, *refused) as (_, port):
+        assert health_check(port) == 0
+
+
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not here")
 def test_systemd_finds_nothing_wrong_with_the_unit_and_little_exposed(tmp_path: Path) -> None:
     """Its command stands in for one that is not here."""

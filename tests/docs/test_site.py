@@ -15,6 +15,7 @@ from docs.site import commands, names, pages
 
 import toolyard
 import toolyard.testing
+from tests.chromium import browsing
 from toolyard.worker import worker
 
 from .markdown import ROOT
@@ -79,6 +80,22 @@ def search_words(folder: Path) -> set[str]:
     return set(json.loads(index.removeprefix("Search.setIndex(").removesuffix(")"))["terms"])
 
 
+def found_from_the_folder(folder: Path, words: str) -> list[str]:
+    """The titles that somebody finds who opens the site as files. The first of them leads where it says."""
+    with browsing() as browser:
+        page = browser.new_context(offline=True).new_page()
+        page.goto((folder / "index.html").as_uri())
+        page.fill("input[name=q]", words)
+        page.press("input[name=q]", "Enter")
+        hits = page.locator("ul.search li a")
+        hits.first.wait_for()
+        titles = hits.all_inner_texts()
+        with page.expect_navigation():
+            hits.first.click()
+        assert page.locator("h1").first.inner_text().startswith(titles[0])
+    return titles
+
+
 def test_the_site_is_built_whole_and_works_without_a_network(tmp_path: Path) -> None:
     """One test, because the build is dear. It fails for any warning of Sphinx."""
     folder = tmp_path / "site"
@@ -90,6 +107,7 @@ def test_the_site_is_built_whole_and_works_without_a_network(tmp_path: Path) -> 
     assert list(broken(site)) == []
     assert list(loaded_from_elsewhere(folder, site)) == []
     assert {"idempot", "approv", "drain"} <= search_words(folder)
+    assert "Running a server" in found_from_the_folder(folder, "drains")
 
     verbs = site[folder / "reference" / "cli.html"].anchors
     assert [path for path, _ in commands.verbs() if commands.anchor(path) not in verbs] == []

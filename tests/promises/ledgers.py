@@ -1,17 +1,23 @@
 """Where the machine's calls are kept: a new ledger for each example, on the machine's clock, and all that can be read
-there by somebody who looks over the server's shoulder."""
+there by somebody who looks over the server's shoulder. Whoever looks after it makes copies, and goes back to them."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
 import apsw
 import asyncpg
 
-from tests.postgres import CLOCK, Server
+from tests.postgres import CLOCK, Server, do_as_told
 from tests.unpacked import unpacked
+from toolyard.model.clock import Clock
+from toolyard.model.errors import SetupError
+from toolyard.operator.backup import back_up
+from toolyard.operator.restore import Restored, RestoreOptions, restore, settle
+from toolyard.server.settings.table import Settings
 
 Rows = dict[str, list[dict[str, Any]]]
 """By table."""
@@ -35,6 +41,15 @@ class Ledger(Protocol):
         """Nobody can write, or even read, until `unblock`."""
 
     async def unblock(self) -> None: ...
+    async def leave(self) -> None:
+        """Nobody looks on until it is opened again."""
+
+    def copy(self, settings: Settings, clock: Clock) -> None:
+        """As an operator does, in place of the copy before it. Servers may work meanwhile."""
+
+    def restore(self, settings: Settings, clock: Clock) -> Restored:
+        """While no server does."""
+        ...
 
 
 class SqliteLedger:
@@ -45,6 +60,7 @@ class SqliteLedger:
     def __init__(self, folder: Path) -> None:
         self.path = folder / "ledger.db"
         self.store = f"sqlite:{self.path}"
+        self._copy = folder / "ledger-copy.db"
         self._lock: apsw.Connection | None = None
 
     async def open(self, now: float) -> None:
@@ -68,7 +84,7 @@ class SqliteLedger:
             connection.close()
 
     def files(self) -> dict[str, bytes]:
-        there = [self.path, Path(f"{self.path}-wal")]
+        there = [self.path, Path(f"{self.path}-wal"), self._copy]
         return {path.name: path.read_bytes() for path in there if path.exists()}
 
     @property
@@ -88,6 +104,16 @@ class SqliteLedger:
             lock.execute("ROLLBACK")
             lock.close()
 
+    async def leave(self) -> None:
+        """Nobody does."""
+
+    def copy(self, settings: Settings, clock: Clock) -> None:
+        self._copy.unlink(missing_ok=True)
+        back_up(settings, self._copy, with_key=False, clock=clock)
+
+    def restore(self, settings: Settings, clock: Clock) -> Restored:
+        return restore(settings, self._copy, RestoreOptions(), clock)
+
 
 def _dicts(connection: apsw.Connection, table: str) -> Iterator[dict[str, Any]]:
     cursor = connection.execute(f'SELECT * FROM "{table}"')
@@ -103,10 +129,13 @@ class PostgresLedger:
     def __init__(self, server: Server) -> None:
         self._server, self._name = server, server.create()
         self.store = server.url_of(self._name)
+        self._folder = TemporaryDirectory(prefix="promises-")
+        self._copy = Path(self._folder.name) / "ledger.dump"
         self._lock: asyncpg.Connection | None = None
 
     async def open(self, now: float) -> None:
-        self._connection = await asyncpg.connect(self.store)
+        # Without statements that are kept: a migration or a restore may change what they were made for.
+        self._connection = await asyncpg.connect(self.store, statement_cache_size=0)
         found = await self._connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
         self._tables = [row["tablename"] for row in found]
         await self.follow(now)
@@ -114,6 +143,7 @@ class PostgresLedger:
     async def close(self) -> None:
         await self.unblock()
         await self._connection.close()
+        self._folder.cleanup()
         await asyncio.to_thread(self._server.drop, self._name)
 
     async def follow(self, now: float) -> None:
@@ -146,6 +176,35 @@ class PostgresLedger:
         if lock is not None:
             await lock.execute("ROLLBACK")
             await lock.close()
+
+    async def leave(self) -> None:
+        await self._connection.close()
+
+    def copy(self, settings: Settings, clock: Clock) -> None:
+        _done_as_told(lambda: back_up(settings, self._copy, with_key=False, clock=clock))
+
+    def restore(self, settings: Settings, clock: Clock) -> Restored:
+        """The copy has the clock of its time."""
+        *_, last = _done_as_told(lambda: restore(settings, self._copy, RestoreOptions(), clock))
+        asyncio.run(self._set_clock(clock.now()))
+        return settle(settings, int(last), revoke_keys=False, clock=clock)
+
+    async def _set_clock(self, now: float) -> None:
+        connection = await asyncpg.connect(self.store)
+        await connection.execute(CLOCK.format(now=now))
+        asides = "SELECT datname FROM pg_database WHERE datname LIKE $1"
+        await connection.execute(f'DROP DATABASE "{await connection.fetchval(asides, self._name + "_before%")}"')
+        await connection.close()
+
+
+def _done_as_told(verb: Callable[[], object]) -> list[str]:
+    """Runs the commands of PostgreSQL's that a verb names instead of doing it. What it says to settle with, if
+    anything."""
+    try:
+        verb()
+    except SetupError as told:
+        return do_as_told(str(told), Path.cwd())
+    raise AssertionError("it did it itself")
 
 
 def text_of(rows: Rows) -> dict[str, bytes]:

@@ -538,7 +538,9 @@ class Machine(RuleBasedStateMachine):
         if await within(heard.done.wait(), SETTLE_S):  # there was work already
             heard.to = self._claimant(TRUSTY)
             self._keep_claims(heard, "w")
-        await stage.operate("POST", f"/v1/admin/keys/{name}/revoke", {}, node)
+        revoked = await stage.operate("POST", f"/v1/admin/keys/{name}/revoke", {}, node)
+        if revoked.status == 200:
+            self.world.revoked.append(key)
         await self._call(ADA, "oxp", tool, self._input(tool, ADA, None), None, None, node)
         if not await within(heard.done.wait(), PATIENCE_S):
             self.world.troubles.append(f"nobody answered {heard.request}")
@@ -598,7 +600,7 @@ class Machine(RuleBasedStateMachine):
         for each in heard.json["approvals"] if heard.status == 200 else ():
             mark = each["input"].get("mark", "")
             self.world.approvals.setdefault(
-                mark, Approval(each["id"], each["url"], each["code"], mark, self.world.clock.now)
+                (each["id"], mark), Approval(each["id"], each["url"], each["code"], mark, self.world.clock.now)
             )
 
     async def _decide(self, approval: Approval, how: str, node: int) -> None:
@@ -687,9 +689,29 @@ class Machine(RuleBasedStateMachine):
         self.on.run(self.on.restart(node % self.on.ledger.nodes))
 
     @move(1)
-    def a_copy_of_the_ledger_takes_its_place(self) -> None:
-        """Nothing happened since it was made, so every promise holds on."""
-        self.on.restore_copy()
+    def somebody_copies_the_ledger(self) -> None:
+        """While it is served, and whatever runs."""
+        self.on.copy_ledger()
+
+    @move(1, node=NODES)
+    def the_ledger_goes_back_to_its_copy(self, node: int = 0) -> None:
+        """If there is one. What was promised before it was made holds on; what was done since is unknown, and whom it
+        let in by then or never knew is let in no more."""
+        self.on.go_back()
+        self.questions = [question for question in self.questions if not question.sent.is_forgotten]
+        for key in self.world.revoked[-3:]:
+            self.on.run(self._knock(key, node))
+
+    async def _knock(self, key: str, node: int) -> None:
+        heard = await self.on.ask(Listener(None), Request("GET", "/tools"), node, authorization=f"Bearer {key}")
+        if heard.status != 401:
+            self.world.troubles.append(f"a key that was revoked is answered {heard.status}")
+
+    @move(1, node=NODES)
+    def a_node_is_upgraded(self, node: int = 0) -> None:
+        """To the program of the next release, which migrates the ledger; others go on as they are."""
+        if not self.on.is_upgraded:
+            self.on.run(self.on.upgrade(node % self.on.ledger.nodes))
 
     @move(1, person=[ADA, EVE], wire=FAMILY, key=KEYS, node=NODES)
     def a_node_drains_and_is_replaced(

@@ -70,7 +70,7 @@ def acknowledged_is_kept(seen: Seen, memory: Memory) -> Iterator[str]:
         if told is None or told.kind in ("refused", "asked"):
             continue
         is_promised = told.kind in ("running", "accepted") or (sent.key is not None and told.kind != "failure")
-        if sent.call_id is None or not is_promised or sent.is_gone or sent.is_erased:
+        if sent.call_id is None or not is_promised or sent.is_gone or sent.is_erased or sent.is_forgotten:
             continue
         call = there.get((sent.person.tenant, sent.person.subject, sent.call_id, exact(sent.input)))
         if call is not None:
@@ -93,7 +93,7 @@ def one_key_one_execution(seen: Seen, memory: Memory) -> Iterator[str]:
         first = min(sent.elapsed for sent in calls)
         runs = [run for run in seen.world.runs if run.mark in {sent.mark for sent in calls} and _is_whose(run, calls)]
         for one, other in pairwise(runs):
-            is_released = one.ended == "retry" or (one.ended == "lost" and one.tool in RERUN)
+            is_released = one.ended in ("retry", "forgotten") or (one.ended == "lost" and one.tool in RERUN)
             is_soon = other.elapsed - one.elapsed < RETENTION_S or other.elapsed - first < KEY_TTL_S
             if not is_released and is_soon:
                 yield f"the key {which} was executed twice: {one} and {other}"
@@ -109,19 +109,22 @@ def a_lost_run_is_not_made_again(seen: Seen, memory: Memory) -> Iterator[str]:
         runs[run.mark, run.subject, run.tenant].append(run)
     for those in runs.values():
         may_run = sent[those[0].mark] + sum(run.ended == "lost" and run.tool in RERUN for run in those)
+        may_run += sum(run.ended == "forgotten" for run in those)
         if len(those) > max(1, may_run):
             yield f"{those[0].tool} ran {len(those)} times with {those[0].mark}, and was called {sent[those[0].mark]}"
 
 
 def a_process_runs_once_for_a_key(seen: Seen, memory: Memory) -> Iterator[str]:
+    known = [mark for at, mark in enumerate(seen.world.tallies) if at not in seen.world.forgotten_tallies]
     for mark in {sent.mark for sent in seen.world.sent if sent.key is not None}:
-        if seen.world.tallies.count(mark) > 1:
-            yield f"{mark} was executed {seen.world.tallies.count(mark)} times in a process"
+        if known.count(mark) > 1:
+            yield f"{mark} was executed {known.count(mark)} times in a process"
 
 
 def one_call_one_outcome(seen: Seen, memory: Memory) -> Iterator[str]:
     """Whoever makes the same call with the same key is told the same."""
     for which, calls in _by_key(seen.world).items():
+        calls = [sent for sent in calls if not sent.is_forgotten]
         said = [sent for sent in calls if sent.told is not None and sent.told.kind == "success"]
         for one, other in pairwise(said):
             if other.elapsed - one.elapsed < RETENTION_S and exact(one.told.value) != exact(other.told.value):  # type: ignore[union-attr]
@@ -144,7 +147,7 @@ def one_call_one_outcome(seen: Seen, memory: Memory) -> Iterator[str]:
 def a_late_worker_never_wins(seen: Seen, memory: Memory) -> Iterator[str]:
     answered = defaultdict[tuple[str, str], set[str]](set)
     given = defaultdict[tuple[str, str, int], list[str]](list)
-    for claim in seen.world.claims:
+    for claim in (claim for claim in seen.world.claims if not claim.is_forgotten):
         given[claim.session, claim.request, claim.attempt].append(f"{claim.person.subject}/{claim.worker}")
         if claim.accepted:
             answered[claim.session, claim.request].add(claim.run)
@@ -248,7 +251,7 @@ def everything_that_ran_is_recorded(seen: Seen, memory: Memory) -> Iterator[str]
         first: dict[str, float] = {}
         for sent in seen.world.sent:
             told = sent.told
-            if sent.is_erased:
+            if sent.is_erased or sent.is_forgotten:
                 continue
             is_recent = seen.world.clock.elapsed - first.setdefault(exact(sent.input), sent.elapsed) < RETENTION_S
             if told is not None and told.kind == "success" and is_recent and exact(sent.input) not in recorded:
@@ -282,7 +285,7 @@ def no_number_twice(seen: Seen, memory: Memory) -> Iterator[str]:
 def nothing_runs_without_its_yes(seen: Seen, memory: Memory) -> Iterator[str]:
     """A yes is for one call: not for another that has its number now."""
     for run in seen.world.runs:
-        if run.tool == "Desk.Pay" and run.mark not in seen.world.approved:
+        if run.tool == "Desk.Pay" and run.mark not in seen.world.approved and run.ended != "forgotten":
             yield f"nobody agreed to {run}"
 
 
@@ -326,6 +329,8 @@ def strict_audit_has_what_was_answered(seen: Seen, memory: Memory) -> Iterator[s
     if seen.audited is not None:
         for sent in seen.world.sent:
             is_answered = sent.told is not None and sent.told.kind in ("success", "running")
+            if sent.is_forgotten:
+                continue
             if is_answered and sent.call_id is not None and sent.call_id not in seen.audited:
                 yield f"({sent}) was answered, and the audit log does not have {sent.call_id}: {sent.told}"
 

@@ -7,27 +7,26 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import Awaitable, Coroutine, Sequence
+from collections.abc import Awaitable, Coroutine, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from subprocess import CalledProcessError
 from typing import Any, TypeVar
 from unittest import mock
-
-import msgspec
 
 from toolyard.lazy import load
 from toolyard.model.caller import Caller
 from toolyard.model.clock import Clock
 from toolyard.model.errors import ToolyardError
-from toolyard.operator.backup import back_up
-from toolyard.operator.restore import RestoreOptions, restore
 from toolyard.server.app.compose import Yard
-from toolyard.server.settings.table import exactly
-from toolyard.store.values import Usage
+from toolyard.server.settings.table import Settings, exactly
+from toolyard.store.values import SchemaTooNew, Usage
 from toolyard.trust.requirements.provider import ProviderTokens
 
 from . import canaries, wires
 from .clock import ManualClock
-from .ledgers import Ledger, Rows, SqliteLedger
+from .ledgers import Ledger, Rows
+from .programs import next_release
 from .tools import GITHUB, HELD, INNER, toolkits
 from .wires import Request
 from .world import ANY, BEN, EVE, OPERATOR, PROBER, TRUSTY, Heard, Listener, Person, World
@@ -116,6 +115,8 @@ class Stage:
         self._keys: dict[Person, str] = {}
         self.log = Lines()
         self.is_blocked = False
+        self.is_upgraded = False
+        """Whether servers that start are of the next release."""
         self._patch = mock.patch("toolyard.engine.upkeep.EVERY_S", 0.05)
         self._patch.start()
         root = logging.getLogger()
@@ -141,16 +142,19 @@ class Stage:
 
     async def _start(self, node: int) -> None:
         """One that cannot start is a trouble, and stays away."""
-        seam = Clock(self.clock, self.clock.monotonic)
-        yard = Yard(self.sources, exactly(**self.options.settings(self.ledger.store)), seam)
+        yard = self._yard()
         self._share_at_rest(yard)
         try:
-            async with asyncio.timeout(PATIENCE_S):
-                await yard.start()
+            with self._program():
+                async with asyncio.timeout(PATIENCE_S):
+                    await yard.start()
         except Exception as error:
             self.world.troubles.append(f"the server did not start: {error!r:.300}")
             return
         self.yards[node] = yard
+
+    def _yard(self) -> Yard:
+        return Yard(self.sources, *self._operators())
 
     def _share_at_rest(self, yard: Yard) -> None:
         """Nodes compare the ledger's clock with their own when they share their usage, and no real clock jumps by an
@@ -190,25 +194,61 @@ class Stage:
         await self.stop(node)
         await self._start(node)
 
-    def restore_copy(self) -> None:
-        """All servers stop, the ledger is copied, and goes back to the copy. Of PostgreSQL its own tools do that."""
-        if not isinstance(self.ledger, SqliteLedger):
+    async def upgrade(self, node: int) -> None:
+        """One node is replaced by one of the next release, which migrates; the others go on, and none of the release
+        before starts any more."""
+        self.is_upgraded = True
+        await self.restart(node)
+        if self.ledger.nodes > 1:
+            older = self._yard()
+            try:
+                await older.start()
+            except SchemaTooNew:
+                return
+            await older.stop()
+            self.world.troubles.append("a program started on the ledger of a newer one")
+
+    def copy_ledger(self) -> None:
+        """While the servers work."""
+        has = self.world.what_a_copy_has()  # before it: what comes meanwhile need not be in it
+        with self._in_order("the ledger could not be copied"):
+            self.ledger.copy(*self._operators())
+            self.world.copied = has
+
+    def go_back(self) -> None:
+        """All servers stop, and the ledger goes back to the copy that was made last."""
+        copied = self.world.copied
+        if copied is None:
             return
         self.world.lose_runs()
-        self.run(self.stop(0))
-        settings, seam = exactly(**self.options.settings(self.ledger.store)), Clock(self.clock, self.clock.monotonic)
-        copy = self.ledger.path.with_name("ledger-copy.db")
-        copy.unlink(missing_ok=True)
+        for node in range(len(self.yards)):
+            self.run(self.stop(node))
+        self.world.go_back(copied)
+        self.run(self.ledger.leave())
+        with self._in_order("the ledger could not be restored"):
+            self.ledger.restore(*self._operators())
+        self.run(self.ledger.open(self.clock.now))
+        for node in range(len(self.yards)):
+            self.run(self._start(node))
+
+    def _operators(self) -> tuple[Settings, Clock]:
+        """What an operator's verb is given."""
+        settings = exactly(**self.options.settings(self.ledger.store))
+        return settings, Clock(self.clock, self.clock.monotonic)
+
+    @contextmanager
+    def _in_order(self, trouble: str) -> Iterator[None]:
+        """What an operator does beside the servers, with the program that they are of."""
         try:
-            made = back_up(settings, copy, with_key=False, clock=seam)
-            done = restore(settings, copy, RestoreOptions(), seam)
-        except ToolyardError as error:
-            self.world.troubles.append(f"the ledger could not be copied and restored: {error!r:.300}")
-        else:  # the restore itself is in the audit log
-            held = msgspec.structs.replace(done.holdings, audit_entries=made.holdings.audit_entries)
-            if held != made.holdings:
-                self.world.troubles.append(f"the copy had {made.holdings}, and of it came {done.holdings}")
-        self.run(self._start(0))
+            with self._program():
+                yield
+        except (ToolyardError, CalledProcessError) as error:
+            said = error.stderr if isinstance(error, CalledProcessError) else error
+            self.world.troubles.append(f"{trouble}: {said!r:.500}")
+
+    def _program(self) -> AbstractContextManager[None]:
+        """Whoever opens the ledger: the program of this release, or of the next one."""
+        return next_release() if self.is_upgraded else nullcontext()
 
     async def leave_clients(self) -> None:
         """Whoever still waits for an answer goes away."""

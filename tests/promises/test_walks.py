@@ -256,7 +256,6 @@ def test_a_key_lives_as_long_as_its_call(walk: Start, wire: str) -> None:
         taken.time_passes(seconds=1100.0)
         taken.call_the_same_again()
         for _ in range(2):
-            taken.machine.world.approvals.clear()  # both have the same mark
             taken.somebody_decides(how="operator")
 
 
@@ -361,15 +360,92 @@ def test_calls_under_way_outlive_the_node_that_drains(walk: Start) -> None:
         on.let_it_end()
 
 
+# -- copies, and other programs ------------------------------------------------------------------------
+
+
 def test_a_copy_of_the_ledger_has_all_that_was_promised(walk: Start) -> None:
     with walk() as on:
         on.call(key="a")
         on.call_what_asks()
-        on.a_copy_of_the_ledger_takes_its_place()
+        on.somebody_copies_the_ledger()
+        on.the_ledger_goes_back_to_its_copy()
         on.call_the_same_again()
         on.time_passes()
-        on.a_copy_of_the_ledger_takes_its_place()
-        on.a_copy_of_the_ledger_takes_its_place()
+        on.the_ledger_goes_back_to_its_copy()
+        on.somebody_copies_the_ledger()
+        on.the_ledger_goes_back_to_its_copy()
+
+
+@pytest.mark.parametrize("audit", ["on", "strict"])
+def test_what_was_done_since_a_copy_is_unknown_and_what_was_so_before_is_so(walk: Start, audit: str) -> None:
+    with walk(audit=audit, trusts=True) as on:
+        on.offer(person=TRUSTY, tool="Job.Do")
+        on.a_key_is_revoked_during_a_claim(tool="Job.Do")
+        on.call(key="a")
+        on.call_slowly(tool="Desk.Wait", key="b")
+        on.call_slowly(tool="Desk.Again", key="c")
+        on.call_another(tool="Desk.Pay", key="d")
+        on.call_a_workers_tool(tool="Job.Do", key="e")
+        on.somebody_copies_the_ledger()
+        on.let_it_end()
+        on.let_it_end()
+        on.somebody_decides()
+        on.claim(person=TRUSTY)
+        on.a_worker_says()
+        on.call(key="f")
+        on.a_key_is_revoked_during_a_claim(tool="Job.Do")
+        on.the_ledger_goes_back_to_its_copy()
+        for index in range(len(on.machine.world.sent)):
+            on.call_the_same_again(index=index)
+        on.somebody_decides()
+        on.claim(person=TRUSTY)
+        on.a_worker_says()
+
+
+def test_an_old_link_is_about_no_other_call_after_the_ledger_went_back(walk: Start) -> None:
+    with walk() as on:
+        on.call(key="a")
+        on.somebody_copies_the_ledger()
+        on.call_another(tool="Desk.Pay", person=ADA, key="b")
+        on.somebody_decides(how="look")
+        on.the_ledger_goes_back_to_its_copy()
+        on.call_another(tool="Desk.Pay", person=EVE, key="b")
+        for how in ("operator", "code"):
+            on.somebody_decides(how=how, index=1)
+
+
+def test_what_was_erased_before_a_copy_does_not_come_back(walk: Start) -> None:
+    with walk() as on:
+        on.call(user="uma", key="a")
+        on.somebody_erases_calls(user="uma")
+        on.somebody_copies_the_ledger()
+        on.call(user="vic", key="b")
+        on.somebody_erases_calls(user="vic")
+        on.the_ledger_goes_back_to_its_copy()
+        on.call_the_same_again()
+
+
+def test_calls_under_way_outlive_an_upgrade_of_one_node_after_the_other(walk: Start) -> None:
+    with walk() as on:
+        on.offer(person=MALLORY)
+        on.call(key="a")
+        on.call_what_asks()
+        on.call_a_workers_tool()
+        on.call_slowly(tool="Desk.Again", key="b")
+        on.call_another(tool="Desk.Pay", key="c")
+        on.somebody_copies_the_ledger()
+        on.a_node_is_upgraded(node=0)
+        for node in (1, 0):  # of this release, and of the next
+            on.call(key=f"d{node}", node=node)
+            on.call_the_same_again(node=1 - node)
+            on.call_slowly(key=f"e{node}", node=node)
+        on.claim(person=MALLORY, node=1)
+        on.a_worker_says(node=0)
+        on.somebody_decides(node=1)
+        on.a_server_starts_again(node=1)
+        on.call_the_same_again(index=3, node=1)
+        on.the_ledger_goes_back_to_its_copy()
+        on.call_the_same_again(index=1)
 
 
 def test_a_call_after_an_erasure_is_kept_however_late_it_is_written(

@@ -137,6 +137,8 @@ class Sent:
     """Somebody had the calls of its user erased since."""
     is_gone: bool = False
     """It was kept as long as it had to be."""
+    is_forgotten: bool = False
+    """The ledger went back to a copy that need not have it, or not as it was answered."""
 
     @property
     def mark(self) -> str:
@@ -175,7 +177,8 @@ class Run:
     user: str | None
     at: float
     elapsed: float
-    ended: Literal["", "done", "retry", "lost"] = ""
+    ended: Literal["", "done", "retry", "lost", "forgotten"] = ""
+    """Forgotten: the ledger went back to a copy of before, and may have it made once more."""
 
 
 @dataclass(eq=False)
@@ -218,6 +221,25 @@ class Claim:
     accepted: bool = False
     newest_at_answer: int = 0
     """The highest attempt that anybody had been given when it was accepted."""
+    is_forgotten: bool = False
+    """The ledger went back to a copy of before it was given."""
+
+
+@dataclass(eq=False)
+class Copied:
+    """What was so when a copy of the ledger was made, and is so again when the ledger goes back to it."""
+
+    answered: set[Sent]
+    """What had been answered in a way that is in the ledger before it is said."""
+    ended: set[Run]
+    runs: int
+    claims: int
+    accepted: set[Claim]
+    approved: set[str]
+    erased: set[str]
+    sessions: list[tuple[Person, str]]
+    codes: dict[Challenge, tuple[int, int | None]]
+    tallies: int
 
 
 class World:
@@ -242,7 +264,8 @@ class World:
         """By mark: what came, exactly."""
         self.erased: set[str] = set()
         """Marks of calls that had ended when somebody had them erased."""
-        self.approvals: dict[str, Approval] = {}
+        self.approvals: dict[tuple[str, str], Approval] = {}
+        """By link and mark: one of each, if all is well."""
         self.approved: set[str] = set()
         """Marks of calls that somebody agreed to."""
         self.challenges: list[Challenge] = []
@@ -258,6 +281,12 @@ class World:
         """What somebody said of what another had claimed, and was heard."""
         self.tallies: list[str] = []
         """Marks that tools in child processes have left."""
+        self.forgotten_tallies: set[int] = set()
+        """Which of them the ledger need not know."""
+        self.revoked: list[str] = []
+        """API keys that let nobody in any more."""
+        self.copied: Copied | None = None
+        """Of the copy that the ledger can go back to."""
         self.is_picky = False
         """Whether an author's validator raises now."""
         self.troubles: list[str] = []
@@ -315,6 +344,44 @@ class World:
         for run in self.runs:
             if run.ended == "":
                 run.ended = "lost"
+
+    # -- copies of the ledger ----------------------------------------------------------------------
+
+    def what_a_copy_has(self) -> Copied:
+        """At least, if it is made now. What has no key is written behind, and may be missing."""
+        final = ("success", "failure")
+        answered = {
+            sent for sent in self.sent if sent.told is not None and (sent.key or sent.told.kind not in final)
+        }  # fmt: skip
+        marks = {sent.mark for sent in answered if sent.told is not None and sent.told.kind in final}
+        return Copied(
+            answered, {run for run in self.runs if run.mark in marks}, len(self.runs), len(self.claims),
+            {claim for claim in self.claims if claim.accepted}, set(self.approved), set(self.erased),
+            list(self.sessions), {each: (each.wrong, each.is_passed_at) for each in self.challenges},
+            len(self.tallies),
+        )  # fmt: skip
+
+    def go_back(self, to: Copied) -> None:
+        """To when a copy was made: what was done since then is unknown, and what was so before is so."""
+        for sent in self.sent:
+            sent.is_forgotten = sent.is_forgotten or sent not in to.answered
+        for run in self.runs[: to.runs]:
+            if run not in to.ended and run.ended != "forgotten":
+                run.ended = "lost"
+        for run in self.runs[to.runs :]:
+            run.ended = "forgotten"
+        for claim in self.claims[to.claims :]:
+            claim.is_forgotten = True
+        self.newest.clear()
+        for claim in self.claims:
+            claim.accepted = claim in to.accepted
+            if not claim.is_forgotten:
+                at = (claim.session, claim.request)
+                self.newest[at] = max(self.newest.get(at, 0), claim.attempt)
+        self.approved, self.erased, self.sessions = set(to.approved), set(to.erased), list(to.sessions)
+        for challenge in self.challenges:
+            challenge.wrong, challenge.is_passed_at = to.codes.get(challenge, (0, None))
+        self.forgotten_tallies |= set(range(to.tallies, len(self.tallies)))
 
     # -- what the oracle asks ----------------------------------------------------------------------
 

@@ -22,7 +22,8 @@ REFERENCE = "Kit.Tool@1.0.0"
 LARGE = b'"' + b"x" * (256 * 1024) + b'"'
 """Too large for a row."""
 
-DONE = Ending(State.COMPLETE, "success", 1.5, value=b"15")
+EXTRA = b'{"content":[{"type":"text","text":"fifteen"}],"meta":{"seen":1}}'
+DONE = Ending(State.COMPLETE, "success", 1.5, value=b"15", extra=EXTRA)
 FAILED = Ending(State.ERROR, "tool_failed", 2.5, error=b'{"message":"no"}')
 RETRY = Ending(State.ERROR, "tool_failed", 2.5, error=b'{"message":"later"}', releases_key=True)
 UNKNOWN = Ending(State.ERROR, "outcome_unknown", 0.0, error=b'{"message":"who knows"}', effects="unknown")

@@ -9,7 +9,7 @@ import pytest
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from tests.store.calls import DONE, LARGE, call, kit, there
+from tests.store.calls import DONE, EXTRA, LARGE, call, kit, there
 from tests.store.ledgers import RETENTION, ManualClock, Opening
 from toolyard.model.call import CallTool, Outcome
 from toolyard.model.caller import Caller
@@ -41,6 +41,7 @@ class Known(Struct):
     value: bytes | None
     at: float
     seq: int = 0
+    extra: bytes | None = None
 
     def is_wanted(self, wanted: Filter) -> bool:
         asked = ("tenant", "subject", "state", "tool", "wire", "call_id")
@@ -52,9 +53,10 @@ def ran(known: Known, size: int = 1) -> Ran:
     run = Run(kit.tools[0], known.call_id, Caller(known.tenant, known.subject, known.user_id), {}, QuietChannel())
     command = CallTool(known.tool, {"text": "x" * size}, wire=known.wire, family="oxp")
     command.keep_input()
+    extra = None if known.extra is None else Raw(known.extra)
     if known.value is None:
-        return command, run, Outcome(known.call_id, 1.0, error=ToolError("no"))
-    return command, run, Outcome(known.call_id, 1.0, Raw(known.value))
+        return command, run, Outcome(known.call_id, 1.0, error=ToolError("no"), extra=extra)
+    return command, run, Outcome(known.call_id, 1.0, Raw(known.value), extra=extra)
 
 
 class Model:
@@ -72,6 +74,7 @@ class Model:
         return Known(
             f"{self._count:08x}", tenant, subject, user, self.chance.choice(TOOLS), self.chance.choice(WIRES),
             State.COMPLETE if is_good else State.ERROR, b"%d" % self._count if is_good else None, self._clock.now,
+            extra=self.chance.choice([None, None, b'{"meta":{"of":%d}}' % self._count]),
         )  # fmt: skip
 
     async def small(self) -> None:
@@ -93,7 +96,7 @@ class Model:
         await self._numbered([new])
 
     async def keyed(self) -> None:
-        new = replace(self._new(), state=State.COMPLETE, value=b"15", tool="Kit.Tool", wire="oxp")
+        new = replace(self._new(), state=State.COMPLETE, value=b"15", tool="Kit.Tool", wire="oxp", extra=EXTRA)
         key = CallKey(new.tenant, new.subject, "oxp", new.call_id)
         begun = await self.store.begin(call(key=key, user_id=new.user_id))
         assert await self.store.finish(begun.seq, 1, DONE) is None
@@ -157,13 +160,16 @@ class Model:
 
 def _seen(call: CallRecord) -> tuple[Any, ...]:
     key = call.key
-    return call.seq, key.call_id, key.tenant, key.subject, call.user_id, call.tool, call.wire, call.state, call.value
+    return (
+        call.seq, key.call_id, key.tenant, key.subject, call.user_id, call.tool, call.wire, call.state, call.value,
+        call.extra,
+    )  # fmt: skip
 
 
 def _shown(known: Known) -> tuple[Any, ...]:
     return (
         known.seq, known.call_id, known.tenant, known.subject, known.user_id, known.tool, known.wire, known.state,
-        known.value,
+        known.value, known.extra,
     )  # fmt: skip
 
 
@@ -249,7 +255,10 @@ def test_a_later_toolyard_may_add_members_to_a_line_and_not_change_its_format() 
     (new,), _ = in_blocks([ran(known)], 5.0)
     later = replace(new, lines=[new.lines[0][:-1] + b',null,"later",{"a":1}]'])
     found = there(blocks.numbered_in(later.numbered([9]), 9, 0.0))
-    assert (found.seq, found.key.call_id, found.finished_at, found.value) == (9, "a", 5.0, b"1")
+    assert (found.seq, found.key.call_id, found.finished_at, found.value, found.extra) == (9, "a", 5.0, b"1", None)
+    again, _ = blocks.merged([(later.numbered([9]), 2.0)])
+    assert again.lines == [later.lines[0].replace(b",5000,", b",7000,")], "merging keeps what it does not know"
+    assert again.callers == new.callers
     with pytest.raises(ValueError, match="a block of format 2, and this toolyard knows 1"):
         blocks.numbered_in(replace(new.numbered([9]), format=2), 9, 0.0)
 

@@ -100,7 +100,7 @@ class Reader:
     """Reads the table by its own connection: nothing of the store is between."""
 
     SELECT = (
-        f"SELECT {COLUMNS}, duration_ms, value, error, sealed, "
+        f"SELECT {COLUMNS}, duration_ms, value, error, extra, sealed, "
         "EXISTS (SELECT 1 FROM keys WHERE keys.seq = calls.seq) FROM calls ORDER BY seq"
     )
 
@@ -123,10 +123,10 @@ class Reader:
 
 
 def _row(columns: Any) -> Row:
-    *standing, duration_ms, value, error, sealed, has_key = columns
+    *standing, duration_ms, value, error, extra, sealed, has_key = columns
     state = CallState(*standing)
     state.state, state.waiting_for = State(state.state), waiting_for_of(state.waiting_for)
-    return Row(counted(state), (duration_ms, value, error), sealed is not None, bool(has_key))
+    return Row(counted(state), (duration_ms, value, error, extra), sealed is not None, bool(has_key))
 
 
 def counted(state: CallState) -> CallState:
@@ -582,7 +582,7 @@ def expected(before: Row, judged: Judged) -> Row:
     after, ending = counted(judged.standing), judged.ending
     if ending is None:
         is_reopened = before.state.state in ENDED
-        return before._replace(state=after, outcome=(None, None, None) if is_reopened else before.outcome)
+        return before._replace(state=after, outcome=(None,) * 4 if is_reopened else before.outcome)
     took = ending.duration_ms or before.outcome[0] or 0.0
     has_key = before.has_key and not frees_key(after.session, ending)
-    return Row(after, (took, ending.value, ending.error), is_sealed=False, has_key=has_key)
+    return Row(after, (took, ending.value, ending.error, ending.extra), is_sealed=False, has_key=has_key)

@@ -20,6 +20,7 @@ from toolyard.store.hints import Topic
 from toolyard.store.postgres.connections import Pool
 from toolyard.store.postgres.notifications import payloads_of
 from toolyard.store.postgres.rows import PendingHints
+from toolyard.store.postgres.schema import MIGRATING, migrate
 from toolyard.store.postgres.store import PostgresStore
 from toolyard.store.sql_files import migrations
 from toolyard.store.values import Begun, Filter, Note, SchemaTooNew, StoreDown
@@ -77,6 +78,23 @@ async def test_nodes_that_start_together_make_one_ledger(empty_url: str, runner:
         assert applied == [migration.number for migration in migrations("postgres")]
     finally:
         await asyncio.gather(*(node.close() for node in nodes))
+
+
+async def test_a_migration_has_all_the_time_that_it_takes_and_nodes_wait_for_it(
+    empty_url: str, runner: asyncio.Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A large ledger takes longer than any command of a node may."""
+    monkeypatch.setattr("toolyard.store.postgres.connections.COMMAND_S", 0.1)
+    migrating = await asyncpg.connect(empty_url)
+    async with migrating.transaction():
+        await migrating.execute("SELECT pg_advisory_xact_lock($1)", MIGRATING)
+        waiting = asyncio.ensure_future(migrate(empty_url))
+        while not await migrating.fetchval("SELECT true FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"):
+            assert not waiting.done()
+            await asyncio.sleep(0.01)
+        await migrating.execute("SELECT pg_sleep(0.3)")
+    assert await waiting == "public"
+    await migrating.close()
 
 
 async def test_a_ledger_of_an_older_toolyard_is_brought_up_to_date(empty_url: str, runner: asyncio.Runner) -> None:

@@ -131,7 +131,7 @@ async def test_nothing_of_an_erased_user_is_left_in_the_file_unless_that_is_larg
         user, text = ("uma", b"of-uma ") if number % 2 else ("vic", b"of-vic ")
         input = b'"%s"' % (text * (5, 50, 200, 500)[number // 2 % 4])
         begun = await store.begin(call(f"k{number}", user_id=user, input=input))
-        await store.finish(begun.seq, 1, Ending(State.COMPLETE, "success", 1.5, value=input))
+        await store.finish(begun.seq, 1, Ending(State.COMPLETE, "success", 1.5, value=input, extra=input))
     assert await store.erase(None, "uma") == 30
     file, log = (tmp_path / "ledger.db").read_bytes(), (tmp_path / "ledger.db-wal").read_bytes()
     assert (b"of-vic" in file, b"of-uma" in log) == (True, False)

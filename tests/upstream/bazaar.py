@@ -229,6 +229,9 @@ class Bazaar:
 
     # -- what comes in ------------------------------------------------------------------------------
 
+    def listens(self, wanted: Message) -> None:
+        """A client of the newer era wants to hear of this."""
+
     def hear(self, message: Message) -> None:
         """A notification, or the answer to what a tool has asked."""
         if message.get("method") == "notifications/cancelled":
@@ -265,7 +268,9 @@ async def over_pipes(bazaar: Bazaar) -> None:
         message = json.loads(line)
         if "method" in message and "id" in message:
             if message["method"] == "subscriptions/listen":
-                bazaar.streams.append(send)
+                bazaar.listens(message["params"]["notifications"])
+                if send not in bazaar.streams:
+                    bazaar.streams.append(send)
                 await send({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": {}})
                 continue
             task = asyncio.create_task(serve(message))
@@ -281,8 +286,8 @@ async def over_pipes(bazaar: Bazaar) -> None:
 class Http:
     """One address, with a session for each handshake, as an ASGI application."""
 
-    def __init__(self, revision: str) -> None:
-        self.revision, self.sessions = revision, {"": Bazaar(revision)}
+    def __init__(self, revision: str, make: Callable[[str], Bazaar] = Bazaar) -> None:
+        self.revision, self.make, self.sessions = revision, make, {"": make(revision)}
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
@@ -323,12 +328,13 @@ class Http:
         if bazaar.is_modern:
             assert headers[b"mcp-method"].decode() == message["method"]
         if message["method"] == "subscriptions/listen":
+            bazaar.listens(message["params"]["notifications"])
             await self.stream(bazaar, receive, send, acknowledge=True)
             return
         if message["method"] == "initialize" and not bazaar.is_modern:
             session = f"session-{len(self.sessions)}"
             shared = bazaar
-            self.sessions[session] = bazaar = Bazaar(self.revision)
+            self.sessions[session] = bazaar = self.make(self.revision)
             bazaar.names, bazaar.streams = shared.names, shared.streams
             more = [(b"mcp-session-id", session.encode())]
         await Exchange(send, receive, more).serve(bazaar, message)

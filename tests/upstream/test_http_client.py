@@ -7,10 +7,13 @@ import ssl
 import threading
 import tracemalloc
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import uvloop
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.server.certificates import signed
 from tests.upstream.peer import OK, Line, answering, once, serving
@@ -19,6 +22,7 @@ from toolyard.upstream import http_client
 from toolyard.upstream.http_client import (
     BrokenReply,
     HttpClient,
+    HttpFailure,
     HttpReply,
     LateReply,
     MaybeSent,
@@ -323,6 +327,52 @@ def test_a_reply_that_is_none_is_refused(run: Run, kind: str, size: int) -> None
             await client.close()
 
     run(test())
+
+
+PARTS = [HEAD, b"HTTP/1.1 103 Hints\r\n", b"HTTP/1.0 204 None\r\n", b"HTTP/1.1", b"\r\n", b"{}", OK]
+PARTS += [b"content-length: 2\r\n", b"transfer-encoding: chunked\r\n", b"connection: close\r\n", b"a: b\r\n"]
+PARTS += [
+    b"content-encoding: gzip\r\n",
+    b"2\r\n{}\r\n",
+    b"0\r\n\r\n",
+    b"2;a=b\r\n",
+    b" ",
+    b"\r",
+    b"\n",
+    b"\0",
+    b":",
+    b"\xff",
+]
+whatever = st.lists(st.sampled_from(PARTS), max_size=12).map(b"".join)
+
+
+@settings(deadline=None)
+@given(whatever, st.integers(1, 60), st.booleans())
+def test_whatever_a_server_sends_a_request_ends_and_the_next_one_is_not_hurt(
+    reply: bytes, size: int, is_reset: bool
+) -> None:
+    async def script(line: Line) -> None:
+        await line.request()
+        if line.number > 1:
+            await line.send(OK)
+            return
+        for start in range(0, len(reply), size):
+            await line.send(reply[start : start + size])
+        if is_reset:
+            line.reset()
+
+    async def test() -> None:
+        async with asyncio.timeout(20), serving(script) as peer:
+            client = HttpClient(peer.url, most_connections=1)
+            with suppress(HttpFailure):
+                await post(client)
+            while len(peer.tasks) == 1 and not all(task.done() for task in peer.tasks):
+                await asyncio.sleep(0)
+            assert await post(client) == b"{}"
+            assert len(peer.lines) == len(peer.requests) == 2
+            await client.close()
+
+    uvloop.run(test())
 
 
 def test_a_head_may_be_large(run: Run) -> None:
@@ -751,6 +801,23 @@ def test_the_newest_connection_is_used_first_and_old_ones_are_let_go(run: Run, m
     run(test())
 
 
+def test_a_connection_that_is_not_needed_for_long_is_closed(run: Run) -> None:
+    async def test() -> None:
+        async with serving(answering(OK)) as peer:
+            client = HttpClient(peer.url)
+            for reply in await asyncio.gather(*(get(client) for _ in range(3))):
+                await reply.read(MB)
+            oldest = next(iter(client._pool._idle))
+            client._pool._idle[oldest] -= 2 * http_client.IDLE_S
+            assert await post(client) == b"{}"
+            assert len(client._pool._idle) == 2
+            assert not oldest.is_open
+            assert len(peer.lines) == 3
+            await client.close()
+
+    run(test())
+
+
 # --- time, cancelling, waiting in line -----------------------------------------------------------
 
 
@@ -978,6 +1045,29 @@ def test_a_turn_that_came_together_with_a_cancellation_is_the_next_ones(run: Run
     run(test())
 
 
+def test_a_turn_is_not_given_to_who_was_cancelled_a_moment_before(run: Run) -> None:
+    async def script(line: Line) -> None:
+        await line.request()
+        await line.send(WHOLE_HEAD)
+        await line.gone()
+
+    async def test() -> None:
+        async with serving(script) as peer:
+            client = HttpClient(peer.url, most_connections=1)
+            first = await get(client)
+            second, third = (asyncio.create_task(get(client)) for _ in range(2))
+            await turns()
+            second.cancel()
+            first.close()
+            (await third).close()
+            assert second.cancelled()
+            assert len(peer.requests) == 2
+            assert client._pool.has_room
+            await client.close()
+
+    run(test())
+
+
 # --- connecting ----------------------------------------------------------------------------------
 
 
@@ -1042,6 +1132,21 @@ def test_cancelling_while_connecting_leaves_nothing(run: Run) -> None:
             await asyncio.wait(peer.tasks)
             assert client._pool.has_room
             await client.close()
+
+    run(test())
+
+
+def test_cancelling_at_any_moment_leaves_nothing(run: Run) -> None:
+    async def test() -> None:
+        async with serving(answering(OK)) as peer:
+            for count in range(25):
+                client = HttpClient(peer.url, most_connections=1)
+                sending = asyncio.create_task(post(client))
+                await turns(count)
+                sending.cancel()
+                await asyncio.wait([sending])
+                assert await post(client) == b"{}"
+                await client.close()
 
     run(test())
 
@@ -1127,6 +1232,21 @@ def test_a_server_that_nobody_vouches_for_is_sent_nothing(run: Run, certificate:
             ):
                 await post(client)
             assert peer.requests == []
+            await client.close()
+
+    run(test())
+
+
+def test_a_server_without_tls_is_sent_nothing_where_there_should_be_some(run: Run) -> None:
+    async def script(line: Line) -> None:
+        await line.send(b"HTTP/1.1 400 No\r\n\r\n")
+        await line.gone()
+
+    async def test() -> None:
+        async with serving(script) as peer:
+            client = HttpClient(peer.url.replace("http:", "https:"))
+            with pytest.raises(Unsent, match=r"127.0.0.1:\d+ cannot be reached: .*SSL"):
+                await post(client)
             await client.close()
 
     run(test())

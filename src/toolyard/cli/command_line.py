@@ -19,7 +19,8 @@ UNWRITTEN = frozenset({errno.EBADF, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.
 
 
 def run() -> None:
-    """Exit codes: 0 done, 1 the call failed, 2 it cannot be done as asked."""
+    """Exit codes: 0 done, 1 the call failed, or cannot be made now, 2 it cannot be done as asked. Whoever starts a
+    server again where it fails does so after 1, and not after 2."""
     debug = "--debug" in sys.argv
     if debug:
         sys.argv.remove("--debug")
@@ -35,7 +36,7 @@ def run() -> None:
         _drop_output()
         _finish_log()
         complain(f"toolyard: {_sentence(error)}\n")
-        sys.exit(2)
+        sys.exit(1 if isinstance(error, Unavailable) else 2)
 
 
 def _open_streams() -> None:

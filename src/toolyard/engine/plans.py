@@ -12,6 +12,7 @@ from ..model.errors import ToolError, ToolNotFound
 from ..model.run import RichResult, Run, Runner
 from ..model.tool import Tool
 from ..runners.attempt import AttemptBounds, Recipe, ResultTurn, ResultTurns, hidden, recipe_of, too_large
+from ..runners.result import from_json
 from ..runners.sandbox import Sandbox, Whose
 from ..runners.validation import compile_schema
 from ..store.contract import Store
@@ -133,6 +134,10 @@ class ToolPlans:
         """Whether it can put questions to its client while it runs."""
         return self._runners[tool.runs].can_ask
 
+    def takes_meta(self, tool: Tool) -> bool:
+        """Whether clients may say something to whoever runs it elsewhere."""
+        return self._runners[tool.runs].takes_meta
+
     def place_of(self, tool: Tool) -> str:
         """Where it runs, in words for people."""
         return self._runners[tool.runs].place
@@ -184,6 +189,7 @@ class ToolPlans:
             if tool.output_schema == ANYTHING:
                 return value
             plain = value.value if type(value) is RichResult else value
+            plain = from_json(plain) if type(plain) is Raw else plain
             broken = await self.check_result(tool, plain, (run.caller.tenant, run.caller.subject))
             if broken is not None:
                 raise broken

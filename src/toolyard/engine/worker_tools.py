@@ -87,7 +87,7 @@ class WorkerRunner:
     """The runner of workers' tools. A call waits in the ledger, and a worker comes for it (`engine/requests.py`)."""
 
     waits_for_claim = has_foreign_schemas = True
-    can_ask = False
+    can_ask = takes_meta = False
     place = "at a worker"
 
     async def run(self, arguments: dict[str, Any], run: Run) -> Any:

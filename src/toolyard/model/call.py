@@ -11,6 +11,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from .errors import Problem, ToolError
+from .json_value import decoder
 
 LONGEST_CALL_ID = 256
 LONGEST_USER_ID, LONGEST_TRACE_ID, LONGEST_TOOL_NAME = 512, 256, 256
@@ -96,20 +97,26 @@ class ListTools(Struct, frozen=True):
     all_versions: bool = False
 
 
-class ResultExtra(Struct, omit_defaults=True):
-    """What a result of a tool elsewhere has beside the one value that every wire shows: MCP's content and `_meta`, as
-    they came. It may also stand beside an error."""
+class ResultExtra(Struct, frozen=True, omit_defaults=True):
+    """What a result of another MCP server has beside the one value that every wire shows, or beside the error that it
+    is: all of it as JSON. Nothing is kept twice: content that is the value, or no more than the value's text, is not
+    here."""
 
     content: Raw | UnsetType = UNSET
-    """The content blocks, where the value is something else: the structured result."""
+    """MCP's blocks as they came, where the value is something else: for models, beside the structured value."""
     is_content: bool = False
-    """Whether the value itself is the content blocks."""
+    """Whether the value itself is MCP's blocks."""
     meta: Raw | UnsetType = UNSET
-    """Members of `_meta` for the client."""
+    """The `_meta` of the result as it came."""
 
     @property
     def size(self) -> int:
+        """In bytes."""
         return sum(len(each) for each in (self.content, self.meta) if isinstance(each, Raw))
+
+
+decode_extra = decoder(ResultExtra)
+"""Of JSON, as an outcome and the ledger have it."""
 
 
 class Outcome(Struct):
@@ -123,5 +130,10 @@ class Outcome(Struct):
     """The result as encoded JSON; None where the tool failed."""
     error: ToolError | None = None
     """What the tool failed with; None where it did not."""
-    extra: ResultExtra | None = None
-    """What there is beside the value or the error, where the tool runs elsewhere and its server said more."""
+    extra: Raw | None = None
+    """A `ResultExtra` as encoded JSON: what there is beside the value or the error; None for most results."""
+
+    @property
+    def size(self) -> int:
+        """In bytes, as far as the result can be large."""
+        return len(self.value or b"") + len(self.extra or b"")

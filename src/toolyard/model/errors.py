@@ -217,10 +217,11 @@ class ToolError(ToolyardError):
 
     code = "tool_failed"
     """Why the call ended, as the ledger records it."""
-    extra: Any = None
-    """What there is beside the error, as a `ResultExtra`: a tool of an upstream may fail with pictures."""
     effects: str | None = None
     """`unknown` where the tool was stopped half way, and may have done some of its work."""
+    extra: Any = None
+    """What there is beside the error, as a `model.call.ResultExtra`: another MCP server's tool may fail with content.
+    The runner sets it."""
 
     def __init__(
         self,

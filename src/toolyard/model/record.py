@@ -10,9 +10,9 @@ from typing import Literal
 import msgspec
 from msgspec import Raw, Struct
 
-from .call import CallTool, Outcome, ResultExtra
+from .call import CallTool, Outcome
 from .errors import ToolError
-from .json_value import decode, decode_as
+from .json_value import decode
 from .lifecycle import State, WaitingFor
 from .run import Run
 from .tool import Tool
@@ -26,35 +26,6 @@ Family = Literal["oxp", "otc_draft", "mcp", "lifecycle"]
 
 Queue = Literal["node", "session", "worker"]
 """Who runs a call: a server's own process, whoever works on the session's requests, or a worker that has the tool."""
-
-
-PACKED = b"\x01"
-"""How a value or an error begins in the ledger that has something beside it. No JSON begins so."""
-_LENGTH = 8
-
-
-def packed(json: bytes, extra: ResultExtra | None) -> bytes:
-    """A value or an error as the ledger keeps it: JSON and, where there is more, that behind it. So whatever becomes of
-    a result, its size, its end, its erasure, becomes of all of it."""
-    return json if extra is None else PACKED + len(json).to_bytes(_LENGTH, "big") + json + _encode(extra)
-
-
-def unpacked(data: bytes) -> tuple[bytes, ResultExtra | None]:
-    """What stands beside it and cannot be read is not there: one bad row spoils no list."""
-    end = 1 + _LENGTH + int.from_bytes(data[1 : 1 + _LENGTH], "big")
-    try:
-        return data[1 + _LENGTH : end], decode_as(data[end:], ResultExtra)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return data[1 + _LENGTH : end], None
-
-
-def value_of(outcome: Outcome) -> bytes:
-    """The value of a call that ended well, as the ledger keeps it."""
-    return packed(bytes(outcome.value or b"null"), outcome.extra)
-
-
-def error_of(outcome: Outcome, error: ToolError) -> bytes:
-    return packed(_encode(error.members()), outcome.extra)
 
 
 class CallKey(Struct, frozen=True):
@@ -152,6 +123,13 @@ class Ending(Struct):
     """The outcome says that trying again may help, so the key is free again."""
     effects: str | None = None
     """`unknown` where the tool was stopped and may have done something, `none` where it never began."""
+    extra: bytes | None = None
+    """What there is beside the value or the error: a `ResultExtra` as JSON."""
+
+    @property
+    def size(self) -> int:
+        """In bytes, as far as it can be large."""
+        return len(self.value or b"") + len(self.extra or b"")
 
 
 class CallRecord(Struct):
@@ -194,16 +172,9 @@ class CallRecord(Struct):
     progress: bytes | None = None
     effects: str | None = None
     offer: str | None = None
+    extra: bytes | None = None
     is_cut: bool = False
     """Its input or its result is large and was not read with it: it is empty, or None, here."""
-    extra: ResultExtra | None = None
-    """What there is beside its value or error. In the ledger it is packed together with that."""
-
-    def __post_init__(self) -> None:
-        if self.value is not None and self.value[:1] == PACKED:
-            self.value, self.extra = unpacked(self.value)
-        elif self.error is not None and self.error[:1] == PACKED:
-            self.error, self.extra = unpacked(self.error)
 
     def is_of(self, tool: Tool) -> bool:
         """Whether this is the very tool that it was made to. Another may have its name by now: of another caller, or
@@ -222,19 +193,20 @@ class CallRecord(Struct):
     @property
     def size(self) -> int:
         """In bytes, as far as it can be large."""
-        return len(self.input or b"") + len(self.value or b"") + len(self.error or b"")
+        return len(self.input or b"") + len(self.value or b"") + len(self.error or b"") + len(self.extra or b"")
 
     def outcome(self) -> Outcome:
         """What its caller is told, the first time and every time after."""
         if self.is_cut:
             raise RuntimeError("the result of this call was not read")
+        extra = None if self.extra is None else Raw(self.extra)
         if self.state is State.COMPLETE:
-            return Outcome(self.key.call_id, self.duration_ms or 0.0, Raw(self.value or b"null"), extra=self.extra)
+            return Outcome(self.key.call_id, self.duration_ms or 0.0, Raw(self.value or b"null"), extra=extra)
         return Outcome(
             self.key.call_id,
             self.duration_ms or 0.0,
             error=ToolError.from_members(decode(self.error or b"{}")),
-            extra=self.extra,
+            extra=extra,
         )
 
 
@@ -256,14 +228,16 @@ def new_call(command: CallTool, run: Run) -> NewCall:
 
 def ending_of(outcome: Outcome) -> Ending:
     """What is recorded of how it ended."""
-    error = outcome.error
+    error, extra = outcome.error, None if outcome.extra is None else bytes(outcome.extra)
     if error is None:
-        return Ending(State.COMPLETE, "success", outcome.duration_ms, value=value_of(outcome))
+        value = bytes(outcome.value or b"null")
+        return Ending(State.COMPLETE, "success", outcome.duration_ms, value=value, extra=extra)
     return Ending(
         State.ERROR,
         error.code,
         outcome.duration_ms,
-        error=error_of(outcome, error),
+        error=_encode(error.members()),
         releases_key=error.can_retry is True,
         effects=error.effects,
+        extra=extra,
     )

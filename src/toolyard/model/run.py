@@ -140,8 +140,9 @@ class Run(Struct, eq=False):
         return text if self.scrubber is None else self.scrubber.text(str(text))
 
 
-class RichResult(Struct):
-    """What a runner returns for a result that has more than a value."""
+class RichResult(Struct, frozen=True):
+    """What a runner returns for a result that has more than a value. The value may be `Raw`: JSON as it came. It alone
+    has to fit the tool's output schema."""
 
     value: Any
     extra: ResultExtra
@@ -177,13 +178,20 @@ class Runner(Protocol):
         ...
 
     @property
+    def takes_meta(self) -> bool:
+        """Whether its tools are run by another server, for which clients may say something beside the call: members of
+        MCP's `_meta`, as `Run.meta`."""
+        ...
+
+    @property
     def place(self) -> str:
         """Where it runs tools, in words for people."""
         ...
 
     def run(self, arguments: dict[str, Any], run: Run) -> Coroutine[Any, Any, Any]:
-        """The tool's result as plain JSON values. Raises ToolError for a failure on purpose, anything else for one that
-        is not. Cancelling the awaiting task gives the run up: what can be stopped is stopped."""
+        """The tool's result as plain JSON values, or a `RichResult` of them where it is an MCP result. Raises ToolError
+        for a failure on purpose, with an `extra` where that is one; anything else for a failure that is not.
+        Cancelling the awaiting task gives the run up: what can be stopped is stopped."""
         ...
 
     async def close(self) -> None:

@@ -71,7 +71,9 @@ class Upstream(Struct, frozen=True, forbid_unknown_fields=True):
         timeout_s: How long a call may take without a sign of life.
         concurrency: How many calls of it run at once; others wait.
         trusted: Whether what it says of its tools (read-only, idempotent, destructive) is believed.
-        names: `"as they are"` offers its tools under their own names, without a prefix.
+        names: `"as they are"` offers its tools and prompts under their own names, without a prefix.
+        prompts: The upstream's own names of the prompts to offer, as `tools`. Left out: all.
+        resources: The addresses of the resources to offer, with `*` where anything may stand. Left out: all.
 
     Raises:
         ValueError: Something of it cannot be.
@@ -92,6 +94,8 @@ class Upstream(Struct, frozen=True, forbid_unknown_fields=True):
     concurrency: int = DEFAULT_CONCURRENCY
     trusted: bool = False
     names: Names = "prefixed"
+    prompts: tuple[str, ...] | None = None
+    resources: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         if not NAME(self.name) or len(self.name) > LONGEST_NAME:

@@ -7,18 +7,20 @@ the database's own tools make copies.
 
 import os
 import shlex
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 from msgspec import Struct
 
 from ..model.clock import SYSTEM_CLOCK, Clock
 from ..model.errors import SetupError, SourcePlace
-from ..server.ledger import is_shared, ledger_file, open_store
+from ..server.ledger import is_shared, ledger_file, open_store, ring_of
 from ..server.settings.table import Settings
+from ..store.inspection import Holdings
 from ..store.sqlite import copies
-from ..store.sqlite.copies import CopyNotes, Holdings
+from ..store.sqlite.copies import CopyNotes
 from ..trust.sealing.ring import KeyRing
 
 SIGNED = "backup"
@@ -75,9 +77,11 @@ def back_up(settings: Settings, file: Path, *, with_key: bool, clock: Clock = SY
 def file_of(settings: Settings, instead: str) -> Path:
     """The file of the ledger. `instead` is the command for a ledger in PostgreSQL. Raises SetupError."""
     if is_shared(settings):
+        ring = ring_of(settings)
+        where = "the setting secret_key" if ring.file is None else f"in {ring.file}"
         raise SetupError(
-            f"this ledger is in PostgreSQL, whose own tool does that: {instead} (the key is the setting secret_key: "
-            "keep it apart, for without it nobody reads what is sealed)"
+            f"this ledger is in PostgreSQL, whose own tool does that: {instead} (the key is {where}: keep it apart, for "
+            "without it nobody reads what is sealed)"
         )
     path = ledger_file(settings.store)
     if path is None:
@@ -90,10 +94,23 @@ def dump_command(settings: Settings, file: Path) -> str:
     return shlex.join(["pg_dump", "--format=custom", "--no-owner", f"--file={file}", without_password(settings.store)])
 
 
-def restore_command(settings: Settings, file: Path) -> str:
-    """How such a copy is brought back, all of it or nothing."""
-    options = ["--clean", "--if-exists", "--no-owner", "--single-transaction"]
-    return shlex.join(["pg_restore", *options, f"--dbname={without_password(settings.store)}", str(file)])
+def restore_commands(settings: Settings, file: Path, now: float) -> list[str]:
+    """How a copy of a ledger in PostgreSQL is brought back: all of it or nothing, in a database of its own. In the one
+    that is there, tables would stay that a newer toolyard has made since, and no toolyard could make them again."""
+    parts = urlsplit(without_password(settings.store))
+    name = parts.path.lstrip("/") or parts.username or ""
+    aside = name + datetime.fromtimestamp(now, UTC).strftime("_before_%Y%m%dT%H%M%SZ")
+    moved = [f"ALTER DATABASE {_quoted(name)} RENAME TO {_quoted(aside)}", f"CREATE DATABASE {_quoted(name)}"]
+    beside = urlunsplit(parts._replace(path="/postgres"))
+    return [
+        shlex.join(["psql", f"--dbname={beside}", *(f"--command={each}" for each in moved)]),
+        shlex.join(["pg_restore", "--no-owner", "--single-transaction", f"--dbname={urlunsplit(parts)}", str(file)]),
+    ]
+
+
+def _quoted(name: str) -> str:
+    """A name in SQL. In an address it may be escaped."""
+    return '"' + unquote(name).replace('"', '""') + '"'
 
 
 def without_password(url: str) -> str:

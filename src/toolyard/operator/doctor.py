@@ -28,7 +28,10 @@ from ..model.audit import Chain
 from ..model.clock import SYSTEM_CLOCK
 from ..model.errors import SettingsError, SetupError, ToolyardError
 from ..model.json_value import decode_as
+from ..runners.loader import is_file_name
+from ..server.app.run import refuse_unsafe
 from ..server.app.tls import check_certificate
+from ..server.group.member import check_group
 from ..server.ledger import is_shared, ledger_file, open_store
 from ..server.settings.table import MEMORY, Settings
 from ..store.inspection import Inspection
@@ -49,6 +52,7 @@ LARGEST_WAL = 256 * 2**20
 WAL_RESET = (3, 51, 3)
 """The first SQLite without a fault that can lose what was written, at the moment when the `-wal` is begun anew."""
 ASKED_S = 2.0
+AS_ANOTHER = "run this as the server's user, or as root"
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
 OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
@@ -79,12 +83,14 @@ def examined(version: str, load_settings: Callable[[], Settings]) -> list[Findin
 def _examined(version: str, settings: Settings) -> Iterator[Finding]:
     inspection, findings = _ledger(settings)
     yield _versions(version, inspection)
-    yield _well("settings", f"they can be read; the ledger is {without_password(settings.store)}")
+    yield _settings(settings, inspection)
     yield from findings
-    if (path := ledger_file(settings.store)) is not None:
-        yield from _disk(path)
-        yield from _rights(path)
-    yield from _key(settings, inspection)
+    path = ledger_file(settings.store)
+    if path is None or not _is_barred(path):
+        if path is not None and not path.is_dir():
+            yield from _disk(path)
+            yield from _rights(path)
+        yield from _key(settings, inspection)
     if inspection is not None:
         yield from _api_keys(inspection)
         yield _clock(inspection)
@@ -100,6 +106,19 @@ def _versions(version: str, seen: Inspection | None) -> Finding:
     return _well("versions", found)
 
 
+def _settings(settings: Settings, seen: Inspection | None) -> Finding:
+    """Whether a server would start with them, as far as that can be told without loading tools, which are programs."""
+    try:
+        check_group(settings)
+        refuse_unsafe(settings, settings.has_authentication or (seen is not None and seen.has_api_keys))
+    except SettingsError as error:
+        return _ill("settings", str(error), "do that, or correct the setting that is named")
+    files = (target.partition(":")[0] for target in settings.tools)
+    if absent := next((file for file in files if is_file_name(file) and not Path(file).exists()), None):
+        return _ill("settings", f"{absent} does not exist", "correct the setting tools")
+    return _well("settings", f"they can be read; the ledger is {without_password(settings.store)}")
+
+
 # -- the ledger ------------------------------------------------------------------------------------
 
 
@@ -108,12 +127,18 @@ def _ledger(settings: Settings) -> tuple[Inspection | None, list[Finding]]:
     path = ledger_file(settings.store)
     if settings.store == MEMORY:
         return None, [_well("ledger", "in memory: gone with the server")]
+    if path is not None and _is_barred(path):
+        return None, [_ill("ledger", f"this user may not look into {path.absolute().parent}", AS_ANOTHER)]
+    if path is not None and path.is_dir():
+        return None, [_ill("ledger", f"{path} is a folder", "correct the setting store")]
     if path is not None and not path.exists() and not wal_of(path).exists():
         if not path.absolute().parent.is_dir():
             return None, [
                 _ill("ledger", f"the folder of {path} does not exist", "make it, or correct the setting store")
             ]
         return None, [_well("ledger", f"{path} is not there yet; the first start makes it")]
+    if path is not None and (unreadable := _unreadable("ledger", path, wal_of(path))):
+        return None, [unreadable]
     try:
         inspection = inspect(path) if path is not None else asyncio.run(load("postgres_inspection")(settings.store))
         return inspection, [_schema(inspection, _user(settings))]
@@ -186,6 +211,25 @@ def _rights(path: Path) -> Iterator[Finding]:
         yield _well("rights", "the ledger is its owner's alone")
 
 
+def _unreadable(check: str, *files: Path) -> Finding | None:
+    """What is to be said where this user may not read one of these files."""
+    for file in files:
+        if file.exists() and not os.access(file, os.R_OK):
+            return _ill(check, f"this user may not read {file}", AS_ANOTHER)
+    return None
+
+
+def _is_barred(path: Path) -> bool:
+    """Whether this user may not even know if there is such a file."""
+    try:
+        path.stat()
+    except PermissionError:
+        return True
+    except OSError:
+        pass
+    return False
+
+
 # -- keys ------------------------------------------------------------------------------------------
 
 
@@ -197,13 +241,21 @@ def _key(settings: Settings, seen: Inspection | None) -> Iterator[Finding]:
     place = "secret_key" if ring.file is None else str(ring.file)
     is_needed = seen is not None and bool(seen.heads or seen.has_sealed)
     if ring.is_missing:
-        if is_needed:
+        if is_needed and is_shared(settings):
+            yield _ill(
+                "key", f"secret_key is not set, there is no {place} here, and this ledger was signed and sealed",
+                "give this node the secret_key of the others; if it is lost: toolyard secrets new-key",
+            )  # fmt: skip
+        elif is_needed:
             yield _ill(
                 "key", f"the key file {place} is missing, and this ledger was signed and sealed with it",
                 "put it back from where you keep it; if it is lost: toolyard secrets new-key",
             )  # fmt: skip
         else:
             yield _well("key", f"{place} is not there yet; it is made when it is needed")
+        return
+    if ring.file is not None and (unreadable := _unreadable("key", ring.file)):
+        yield unreadable
         return
     try:
         if ring.file is not None and (mode := _mode(ring.file)) & OTHERS:

@@ -1,8 +1,9 @@
-"""`toolyard restore`: a SQLite ledger goes back to the moment at which a copy was made.
+"""`toolyard restore`: a ledger goes back to the moment at which a copy was made.
 
-All of it is done in a draft beside the ledger, which then takes the ledger's place in one step: whoever ends this in
-the middle has the old ledger or the new one. What was there is moved aside, with its `-wal`, and stays a ledger that
-can be restored.
+Of PostgreSQL the database's own tool does that, and this has what it cannot know put right after it (`settle`). With
+SQLite all of it is done in a draft beside the ledger, which then takes the ledger's place in one step: whoever ends
+this in the middle has the old ledger or the new one. What was there is moved aside, with its `-wal`, and stays a ledger
+that can be restored.
 """
 
 import asyncio
@@ -14,20 +15,24 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from ..lazy import load
 from ..model.clock import SYSTEM_CLOCK, Clock
-from ..model.errors import SetupError, SourcePlace
+from ..model.errors import SetupError, SourcePlace, ToolyardError
 from ..server.console.login_sessions import CODE, SESSION
+from ..server.ledger import is_shared, open_store
 from ..server.settings.table import Settings
+from ..store.contract import Store
+from ..store.inspection import Holdings
 from ..store.sqlite import copies
-from ..store.sqlite.copies import CopyNotes, Holdings
-from ..store.sqlite.file import FileMark, lock, mark_of, refuse_part, wal_of
+from ..store.sqlite.copies import CopyNotes
+from ..store.sqlite.file import FileMark, give_to_owner_of, lock, mark_of, refuse_part, wal_of
 from ..store.sqlite.store import SqliteStore
 from ..store.values import StoreInUse
 from ..trust.audit.entry import AuditKind, Entry
 from ..trust.audit.key_check import hold_to_ledger
-from ..trust.audit.log import MAIN, put
+from ..trust.audit.log import MAIN, VERBS, put
 from ..trust.sealing.ring import KeyRing, ring_from
-from .backup import SIGNED, file_of, restore_command, signed_at
+from .backup import SIGNED, file_of, restore_commands, signed_at, without_password
 
 SAID = "toolyard restore"
 """How the audit log names it."""
@@ -46,7 +51,8 @@ class RestoreOptions(Struct, frozen=True):
 class Restored(Struct, frozen=True):
     """What was done."""
 
-    ledger: Path
+    ledger: Path | str
+    """Where it is, as it may be shown."""
     made_at: float
     is_exact: bool
     """Whether everything up to that moment is in it. Otherwise it is the time of the newest thing that was found."""
@@ -64,12 +70,57 @@ class Restored(Struct, frozen=True):
 def restore(settings: Settings, file: Path, options: RestoreOptions, clock: Clock = SYSTEM_CLOCK) -> Restored:
     """Puts the copy in the place of the ledger that the settings name. Raises SetupError, and has then changed
     nothing."""
-    ledger = file_of(settings, restore_command(settings, file)).resolve()
+    if is_shared(settings):
+        steps = ["stop all nodes", *restore_commands(settings, file, clock.now())]
+        steps.append(f"toolyard restore --settle {_last_number(settings)}")
+        raise SetupError(f"this ledger is in PostgreSQL, whose own tools do that: {'; then: '.join(steps)}")
+    ledger = file_of(settings, "").resolve()
     if not file.is_file():
         raise SetupError("there is no such file", SourcePlace(str(file)))
     if not (options.incomplete and mark_of(file) == FileMark.OPEN):
         refuse_part(file)
     return asyncio.run(_Restore(settings, ledger, options, clock).do(file))
+
+
+def settle(settings: Settings, last: int, *, revoke_keys: bool, clock: Clock = SYSTEM_CLOCK) -> Restored:
+    """Completes the restore of a ledger in PostgreSQL that `pg_restore` has begun: no call gets a number up to `last`,
+    nobody is signed in, and the audit log says so. Raises SetupError, StoreDown."""
+    if not is_shared(settings):
+        raise SetupError(f"{settings.store} is not in PostgreSQL: toolyard restore FILE does all of it")
+    return asyncio.run(_settled(settings, last, clock, revoke_keys=revoke_keys))
+
+
+async def _settled(settings: Settings, last: int, clock: Clock, *, revoke_keys: bool) -> Restored:
+    copied, (store, ring) = load("postgres_copies"), open_store(settings, clock)
+    _, newest = await copied.holdings(settings.store)
+    await store.open()
+    try:
+        await hold_to_ledger(ring, store)
+        if ring.refusal is not None:
+            raise ring.refusal
+        await copied.settle(settings.store, last, (CODE, SESSION))
+        revoked = await _revoke_all(store) if revoke_keys else 0
+        if settings.audit != "off":
+            await put(store.audit, ring, VERBS, Entry(clock.now(), AuditKind.ADMIN, tool=SAID))
+    finally:
+        await store.close()
+    held, _ = await copied.holdings(settings.store)
+    return Restored(without_password(settings.store), newest, False, held, revoked, None, None, None)
+
+
+def _last_number(settings: Settings) -> int:
+    """That the ledger which is to be replaced has given to a call; 0 where it cannot be asked."""
+    with suppress(ToolyardError):
+        return int(asyncio.run(load("postgres_copies").last_number(settings.store)))
+    return 0
+
+
+async def _revoke_all(store: Store) -> int:
+    """Revokes every API key that is not revoked yet. How many these were."""
+    names = [key.name for key in await store.api_keys.listed() if key.revoked is None]
+    for name in names:
+        await store.api_keys.revoke(name)
+    return len(names)
 
 
 class _Restore(Struct, frozen=True):
@@ -92,6 +143,8 @@ class _Restore(Struct, frozen=True):
             copies.settle(draft, self._last_number(), (CODE, SESSION))
             with copies.read(draft) as connection:
                 holdings = copies.holdings(connection)
+            for made in (held.fileno(), draft):
+                give_to_owner_of(self._model, made)
             suffix = self._suffix()
             key_file, key_aside = self._put_key(notes, suffix)
             aside = _swapped(draft, self.ledger, suffix)
@@ -109,14 +162,12 @@ class _Restore(Struct, frozen=True):
         try:
             if not self.options.without_key:
                 await _hold_to_key(ring, store, notes)
-            names = [key.name for key in await store.api_keys.listed() if key.revoked is None]
-            for name in names if self.options.revoke_keys else ():
-                await store.api_keys.revoke(name)
+            revoked = await _revoke_all(store) if self.options.revoke_keys else 0
             if self.settings.audit != "off" and not self.options.without_key and not ring.is_missing:
                 await put(store.audit, ring, MAIN, Entry(self.clock.now(), AuditKind.ADMIN, tool=SAID))
         finally:
             await store.close()
-        return len(names) if self.options.revoke_keys else 0
+        return revoked
 
     def _last_number(self) -> int:
         """That the ledger which is replaced has given to a call. None of them is to mean another call afterwards: a
@@ -131,6 +182,11 @@ class _Restore(Struct, frozen=True):
         """The keys that the restored ledger will be served with."""
         in_copy = notes.key_file.split() if notes is not None and notes.key_file is not None else None
         return ring_from(self.settings.secret_key or in_copy, self._key_file, self.ledger)
+
+    @property
+    def _model(self) -> Path:
+        """Whose owner the restored files are to have: the ledger that is there, or else its folder."""
+        return self.ledger if self.ledger.exists() else self.ledger.parent
 
     @property
     def _key_file(self) -> Path:
@@ -155,6 +211,7 @@ class _Restore(Struct, frozen=True):
             aside = _aside(file, suffix)
             os.rename(file, aside)
         with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as opened:
+            give_to_owner_of(self._model, opened.fileno())
             opened.write(notes.key_file)
             opened.flush()
             os.fsync(opened.fileno())

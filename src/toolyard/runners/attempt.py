@@ -17,14 +17,12 @@ from msgspec import UNSET, Raw, Struct
 from ..model.call import Outcome, ResultExtra
 from ..model.channel import tellable
 from ..model.errors import ToolError, ToolTimedOut
-from ..model.json_value import decode
 from ..model.raised import is_stopped, log_raised, named, text_of
 from ..model.run import Hook, RichResult, Run, Runner
 from ..model.tool import Tool
 from ..text.log_scrubbing import begin, end
-from ..text.scrubber import Scrubber
 from .processes import ChildFailed
-from .result import BrokenResult, to_json
+from .result import BrokenResult, from_json, to_json
 from .scrub_thread import scrubbed, scrubbed_error
 from .validation import compile_schema, first_difference
 
@@ -89,6 +87,7 @@ async def attempt(recipe: Recipe, arguments: dict[str, Any], run: Run, monotonic
     started = monotonic()
     error: ToolError
     turn, size = None, 0
+    beside, beside_error, extra = None, None, None  # of a result that has more than a value
     if run.scrubber is not None:
         begin(run.scrubber)
     try:
@@ -99,26 +98,32 @@ async def attempt(recipe: Recipe, arguments: dict[str, Any], run: Run, monotonic
             value = done.value
         else:
             value = await _bounded(recipe, steps, waiting_for, run)
-        extra = None
         if type(value) is RichResult:
-            value, extra = value.value, value.extra
-        if turns is not None and turns.may_be_large(run.tool, value):
+            value, beside = value.value, value.extra
+            is_large = beside.size + (len(value) if type(value) is Raw else 0) > LARGE_RESULT
+            if turns is not None and (is_large or turns.may_be_large(run.tool, beside)):
+                turn = await turns.turn(run)
+            value = from_json(value) if type(value) is Raw else value
+        if turn is None and turns is not None and turns.may_be_large(run.tool, value):
             turn = await turns.turn(run)
         if not recipe.returns(value):
             raise BrokenResult(f"it breaks the output schema at {first_difference(recipe.output_check, value)}")
         if run.scrubber is not None:
             value = await scrubbed(run.scrubber.value, value)
-            extra = None if extra is None else await _scrubbed_extra(run.scrubber, extra)
         result = to_json(value)
+        size = len(result)
+        if beside is not None:
+            extra = await _beside_value(beside, value, result, run)
+            size += len(extra or b"")
         del value
-        size = len(result) if extra is None else len(result) + extra.size
         if size > recipe.bounds.result_bytes:
             raise too_large(run.tool.id, size, recipe.bounds.result_bytes)
         if size > LARGE_RESULT and turn is None and turns is not None:
             turn = await turns.turn(run)
-        return Outcome(run.call_id, (monotonic() - started) * 1e6 // 1 / 1e3, result, extra=extra)
+        return Outcome(run.call_id, (monotonic() - started) * 1e6 // 1 / 1e3, result, None, extra)
     except ToolError as failed:
         error = settled(failed, recipe.bounds, run)
+        beside_error = failed.extra if type(failed.extra) is ResultExtra else None
     except asyncio.CancelledError as cancelled:
         run.channel.cancelled = True
         if is_stopped(cancelled):
@@ -136,16 +141,66 @@ async def attempt(recipe: Recipe, arguments: dict[str, Any], run: Run, monotonic
             turn.end(size)
     if run.scrubber is not None:
         error = await scrubbed_error(run.scrubber, error)
-        error.extra = None if error.extra is None else await _scrubbed_extra(run.scrubber, error.extra)
-    return Outcome(run.call_id, (monotonic() - started) * 1e6 // 1 / 1e3, error=error, extra=error.extra)
+    extra = None if beside_error is None else await _beside_error(beside_error, error, recipe, run)
+    return Outcome(run.call_id, (monotonic() - started) * 1e6 // 1 / 1e3, error=error, extra=extra)
 
 
-async def _scrubbed_extra(scrubber: Scrubber, extra: ResultExtra) -> ResultExtra:
-    """The same without secrets."""
-    given = {name: getattr(extra, name) for name in ("content", "meta")}
-    parts = {name: decode(json) for name, json in given.items() if isinstance(json, Raw)}
-    made = {name: to_json(part) for name, part in (await scrubbed(scrubber.value, parts)).items()}
-    return ResultExtra(made.get("content", UNSET), extra.is_content, made.get("meta", UNSET))
+class _BesideResult:
+    """What a result has beside its value, or a failure beside its message, on its way to the outcome: it is scrubbed as
+    the value is, and becomes one JSON text."""
+
+    def __init__(self, extra: ResultExtra) -> None:
+        self._is_content = extra.is_content
+        self._content = None if extra.content is UNSET else from_json(extra.content)
+        self._meta = None if extra.meta is UNSET else from_json(extra.meta)
+        if not isinstance(self._content, list | None) or not isinstance(self._meta, dict | None):
+            raise BrokenResult("its content is not a list of blocks, or its _meta is not an object")
+
+    async def scrub(self, run: Run) -> None:
+        if run.scrubber is not None:
+            self._content, self._meta = await scrubbed(run.scrubber.value, [self._content, self._meta])
+
+    def leave_out(self, text: str) -> None:
+        """Content that is this text and nothing else: whoever shows the result makes that of it anyway."""
+        if self._content == [{"type": "text", "text": text}]:
+            self._content = None
+
+    def json(self) -> Raw | None:
+        """None where there is nothing."""
+        members = {"content": self._content, "is_content": self._is_content or None, "meta": self._meta or None}
+        said = {name: value for name, value in members.items() if value is not None}
+        return to_json(said) if said else None
+
+
+async def _beside_value(extra: ResultExtra, value: Any, result: Raw, run: Run) -> Raw | None:
+    """What a result has beside its value, as it is told and recorded."""
+    beside, tool = _BesideResult(extra), run.tool
+    await beside.scrub(run)
+    if tool.output_schema is not None and not tool.returns_content:  # then the value's text is beside the value
+        beside.leave_out(value if type(value) is str else bytes(result).decode())
+    return beside.json()
+
+
+async def _beside_error(extra: ResultExtra, error: ToolError, recipe: Recipe, run: Run) -> Raw | None:
+    """What a failure has beside its message. Where that cannot be used, or is more than a result may be, it is left
+    out, and the failure is told all the same."""
+    turns, turn, size = recipe.turns, None, extra.size
+    try:
+        if turns is not None and (size > LARGE_RESULT or turns.may_be_large(run.tool, extra)):
+            turn = await turns.turn(run)
+        if size > recipe.bounds.result_bytes:
+            raise BrokenResult(f"it has {size} bytes, and at most {recipe.bounds.result_bytes} can be returned")
+        beside = _BesideResult(extra)
+        await beside.scrub(run)
+        if error.additional_prompt_content is None:
+            beside.leave_out(error.message)
+        return beside.json()
+    except (BrokenResult, RecursionError) as broken:
+        _log.error("%s (call %s) failed with content that is left out: %s", run.tool.reference, run.call_id, broken)
+        return None
+    finally:
+        if turn is not None:
+            turn.end(size)
 
 
 def too_large(name: str, size: int, most: int) -> ToolError:
@@ -174,8 +229,6 @@ def settled(failed: ToolError, bounds: AttemptBounds, run: Run) -> ToolError:
             additional_prompt_content=_text_or_none(failed.additional_prompt_content),
         )
         said.code, said.effects = str(failed.code), _text_or_none(failed.effects)
-        if isinstance(failed.extra, ResultExtra) and failed.extra.size + size <= bounds.result_bytes:
-            said.extra = failed.extra
     except BaseException as raised:  # an author's own kind of error
         return unexpected(bounds, run.tool, run.call_id, raised)
     return said
@@ -309,7 +362,7 @@ async def _within(hooks: list[Hook], recipe: Recipe, arguments: dict[str, Any], 
         value = await recipe.run(arguments, run)
         if type(value) is not RichResult:
             return value
-        rich = RichResult(decode(value.value) if isinstance(value.value, Raw) else value.value, value.extra)
+        rich = RichResult(from_json(value.value) if isinstance(value.value, Raw) else value.value, value.extra)
         return rich.value
 
     value = await inside(0)

@@ -8,7 +8,7 @@ from ..model.run import Run
 class Inline:
     """Runs a tool in the task of its call: an async function is awaited, a plain one called."""
 
-    waits_for_claim = has_foreign_schemas = False
+    waits_for_claim = has_foreign_schemas = takes_meta = False
     can_ask = True
     place = "here, on the event loop"
 

@@ -106,7 +106,7 @@ class Processes:
     """Runs tools in at most `size` child processes; idle ones are kept for the next call of the same target.
     Callers take turns, and `for_newcomers` of the processes are for callers that have none."""
 
-    waits_for_claim = has_foreign_schemas = can_ask = False
+    waits_for_claim = has_foreign_schemas = can_ask = takes_meta = False
     place = "here, in a process of its own"
 
     def __init__(self, size: int, *, for_newcomers: int = 0) -> None:

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Raw
 
 from ..model.errors import path_of
+from ..model.json_value import decode
 
 _encode = msgspec.json.Encoder().encode
 
@@ -31,6 +32,15 @@ def to_json(value: Any) -> Raw:
         where = f"the number at {path_of(path)}" if path else "the result"
         raise BrokenResult(f"{where} is not finite")
     return Raw(data)
+
+
+def from_json(json: Any) -> Any:
+    """A part of a result that came as JSON, as plain values. It is taken for what it is and not for what it should be:
+    whoever reads it later must not stumble."""
+    try:
+        return decode(json)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BrokenResult(f"the result is not JSON: {error}") from None
 
 
 def _not_finite(value: Any) -> list[str | int] | None:

@@ -32,7 +32,7 @@ Done = tuple["asyncio.Future[Any]", Any, BaseException | None, Hashable]
 class Threads:
     """A pool of threads for one event loop at a time. `for_newcomers` of them are for callers that have none."""
 
-    waits_for_claim = has_foreign_schemas = can_ask = False
+    waits_for_claim = has_foreign_schemas = can_ask = takes_meta = False
     place = "here, in a thread"
 
     def __init__(self, size: int, supervisor: Supervisor | None = None, *, for_newcomers: int = 0) -> None:

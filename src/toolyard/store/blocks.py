@@ -24,7 +24,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Raw, Struct
 
-from ..model.call import CallTool, Outcome, ResultExtra
+from ..model.call import CallTool, Outcome
 from ..model.caller import Caller
 from ..model.json_value import decode_as
 from ..model.lifecycle import State
@@ -78,12 +78,20 @@ class CallLine(Struct, array_like=True, gc=False):
     input: Raw
     result: Raw
     """Its value, or the error that it ended with, as `code` says."""
-    extra: ResultExtra | None = None
+    extra: Raw = Raw()
+    """What there is beside it; empty for most calls, whose lines end before it."""
 
     @property
     def user(self) -> str:
         """Whom it was made for, as `Caller.user` has it."""
         return self.user_id or self.subject
+
+    @property
+    def beside(self) -> bytes | None:
+        """What there is beside its result. A line that has more members after this one says null where there is
+        nothing."""
+        extra = bytes(self.extra)
+        return extra if extra not in (b"", b"null") else None
 
 
 class CallerShare(NamedTuple):
@@ -176,14 +184,16 @@ class CallLines:
         else:
             code, effects, result = error.code, error.effects, Raw(_encode(error.members()))
         extra = outcome.extra
-        length = len(result) if extra is None else len(result) + extra.size
+        length = len(result) if extra is None else len(result) + len(extra)
         if length + len(input) > SMALL:
             return False
         line = _encode((
             run.call_id, caller.tenant, caller.subject, caller.user_id, run.trace_id, command.family, command.wire,
             command.tool_id, tool.reference, tool.on_lost, code, int(now * 1000), outcome.duration_ms, effects,
-            Raw(input), result, *(() if extra is None else (extra,)),
+            Raw(input), result,
         ))  # fmt: skip
+        if extra is not None:
+            line = b"%b,%b]" % (line[:-1], extra)
         self.lines.append(line)
         self.size += len(line)
         self._ids.append(run.call_id)
@@ -365,7 +375,7 @@ def _record(number: int, line: CallLine, offset: float) -> CallRecord:
         line.reference, bytes(line.input), b"", line.user_id, line.trace_id, None, line.on_lost,
         State.COMPLETE if is_success else State.ERROR, line.code, None, 1, None, finished, None, finished,
         line.duration_ms, bytes(line.result) if is_success else None, None if is_success else bytes(line.result),
-        effects=line.effects, extra=line.extra,
+        effects=line.effects, extra=line.beside,
     )  # fmt: skip
 
 
@@ -433,12 +443,15 @@ def _without(block: CallBlock, offset: float, gone: set[int]) -> tuple[NewBlock,
 
 
 def _shifted(json: bytes, offset: float) -> bytes:
-    """A line by the store's clock."""
+    """A line by the store's clock, and otherwise as it is: it may have members that a newer toolyard has added."""
     if not offset:
         return json
-    line = decode_as(json, CallLine)
-    line.at_ms += round(offset * 1000)
-    return _encode(line)
+    members = decode_as(json, list[Raw])
+    members[_AT] = Raw(b"%d" % (int(bytes(members[_AT])) + round(offset * 1000)))
+    return _encode(members)
+
+
+_AT = CallLine.__struct_fields__.index("at_ms")
 
 
 def _again(numbered: Iterable[tuple[int, bytes]]) -> tuple[NewBlock, list[int]]:
@@ -449,7 +462,7 @@ def _again(numbered: Iterable[tuple[int, bytes]]) -> tuple[NewBlock, list[int]]:
     for line in lines:
         charged = callers.setdefault((line.tenant, line.subject), [0, 0])
         charged[0] += 1
-        charged[1] += charge_of(len(bytes(line.input)), len(bytes(line.result)))
+        charged[1] += charge_of(len(line.input), len(line.result) + len(line.beside or b""))
     kinds = {(line.tool, line.wire, line.code) for line in lines}
     new = NewBlock(
         [json for _, json in inside], [line.call_id for line in lines], sum(line.code != SUCCESS for line in lines),

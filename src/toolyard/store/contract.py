@@ -23,7 +23,19 @@ from ..model.session import Event, RequestEvent, Session, SessionStanding
 from ..model.worker import WorkerRecord
 from ..model.writes import Answer, Claimant, Decision, HandBack, HeartbeatWrite, WaitForAccount
 from .hints import Hints, Topic
-from .values import MOST_BYTES, Begun, ClaimFilter, Filter, Held, Note, NotedCalls, Rollup, StoredQuestion, Usage
+from .values import (
+    MOST_BYTES,
+    Begun,
+    ClaimFilter,
+    Filter,
+    Held,
+    Note,
+    NotedCalls,
+    Rollup,
+    StoredQuestion,
+    UpstreamRecord,
+    Usage,
+)
 from .write_behind import WriteBehind
 
 
@@ -315,6 +327,23 @@ class WorkerStore(Protocol):
         ...
 
 
+class UpstreamStore(Protocol):
+    """Other servers whose tools are offered here, by name, as they were last seen."""
+
+    async def put_upstream(self, upstream: UpstreamRecord) -> bool:
+        """In the place of what was there; seen now. Whether it says anything new, but for the time: then nodes hear of
+        it."""
+        ...
+
+    async def upstreams(self) -> list[UpstreamRecord]:
+        """All, by name."""
+        ...
+
+    async def drop_upstream(self, name: str) -> bool:
+        """Whether it was there."""
+        ...
+
+
 class QuestionStore(Protocol):
     """What running calls ask their clients, and what they were answered. Both outlive the attempt that asked."""
 
@@ -404,6 +433,7 @@ class Store(
     RequestStore,
     SessionStore,
     WorkerStore,
+    UpstreamStore,
     QuestionStore,
     NoteStore,
     CallEventStore,

@@ -26,6 +26,8 @@ class Topic(StrEnum):
     """Something happened in a session; its key is the session's id."""
     WORKERS = "workers"
     """A worker came, went, or has other tools."""
+    UPSTREAMS = "upstreams"
+    """An upstream offers something else than before, or was dropped."""
     QUESTION = "question"
     """A call asked something, or was answered; its key is the call's number."""
     KEYS = "keys"

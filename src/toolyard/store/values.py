@@ -100,6 +100,19 @@ class Rollup(Struct, frozen=True):
 ROLLUPS_KEPT_S = 35 * 86400.0
 
 
+class UpstreamRecord(Struct, frozen=True):
+    """Another server whose tools are offered here, as it was last seen: what it offers is known before it answers."""
+
+    name: str
+    """Which an operator gave it."""
+    address: str
+    """A digest of where it is, and how it is reached: what was seen elsewhere says nothing about it."""
+    listing: bytes
+    """What it offered."""
+    seen_at: float = 0.0
+    """The store's time when it was put."""
+
+
 class StoredQuestion(Struct, frozen=True):
     """A question of a call, and what it was answered with, if it was. Both are JSON."""
 

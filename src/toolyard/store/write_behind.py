@@ -138,7 +138,7 @@ class WriteBehind:
 def size_of(call: Ran) -> int:
     """In bytes, as far as it can be large."""
     command, _, outcome = call
-    return len(command.input_json) + len(outcome.value or b"")
+    return len(command.input_json) + outcome.size
 
 
 def in_portions(calls: Iterable[Ran]) -> list[list[Ran]]:

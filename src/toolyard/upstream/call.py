@@ -30,6 +30,8 @@ MOST_ROUNDS = 20
 """How often a call may be made again with the answers that it asked for."""
 POLL_S, SHORTEST_POLL_S, LONGEST_POLL_S = 1.0, 0.05, 60.0
 LONGEST_LOG = 4000
+MOST_NAMED, LONGEST_URI = 64, 4_096
+"""Resources that a result names, and the characters of one's address, that are remembered as its upstream's."""
 LARGE = 2**20
 """A result of more bytes is decoded in a thread, where it has to be."""
 _encode = msgspec.json.Encoder().encode
@@ -232,6 +234,21 @@ def asks_of(run: Run) -> frozenset[str]:
 def principal_of(run: Run) -> Principal:
     """For whom a call is made."""
     return run.caller.tenant, run.caller.subject, run.caller.user_id
+
+
+def named_in(result: RichResult) -> list[str]:
+    """The addresses of resources that a result's content embeds or links to: the first of them, each once."""
+    content = result.value if result.extra.is_content else result.extra.content
+    if not isinstance(content, Raw) or bytes(content).find(b'"resource') < 0:
+        return []
+    found: dict[str, None] = {}
+    for each in decode(content):
+        if isinstance(each, dict) and each.get("type") in ("resource", "resource_link"):
+            named = each.get("resource") if each["type"] == "resource" else each
+            uri = named.get("uri") if isinstance(named, dict) else None
+            if isinstance(uri, str) and 0 < len(uri) <= LONGEST_URI and len(found) < MOST_NAMED:
+                found[uri] = None
+    return list(found)
 
 
 def _answer_in(raw: Raw) -> CallAnswer:

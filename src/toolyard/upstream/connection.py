@@ -29,6 +29,7 @@ MOST_BYTES = 32 * 2**20
 LISTEN = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListChanged": True}
 """What a server of the newer era is asked to tell of."""
 LISTENED = "notifications/subscriptions/acknowledged"
+UPDATED = "notifications/resources/updated"
 OLDEST = "2024-11-05"
 """Servers that speak this revision speak, as far as tools go, the one after it."""
 
@@ -53,6 +54,19 @@ class UpstreamAccess(Struct, frozen=True):
     """The largest answer."""
 
 
+class UpstreamNotice(Struct, frozen=True):
+    """What an upstream says of its own accord: that one of its lists changed, or what a resource holds."""
+
+    method: str
+    uri: str = ""
+    """Of the resource that changed."""
+
+
+def notice_of(method: str, params: Mapping[str, Any]) -> UpstreamNotice:
+    uri = params.get("uri") if method == UPDATED else None
+    return UpstreamNotice(method, uri if isinstance(uri, str) else "")
+
+
 class UpstreamConnection(Protocol):
     """A connection that was opened: the era is known, and so is who answers."""
 
@@ -75,9 +89,14 @@ class UpstreamConnection(Protocol):
         it tells the upstream that nobody waits any more."""
         ...
 
-    async def changes(self) -> str:
+    async def changes(self) -> UpstreamNotice:
         """The next notification of the upstream's that is about no request, such as `…/list_changed`. Raises
         UpstreamFault where the connection is over, or none will ever come."""
+        ...
+
+    async def follow(self, uris: frozenset[str]) -> None:
+        """From now on `changes` also tells when one of these resources changes, and of no other. Raises
+        UpstreamFault."""
         ...
 
     async def close(self) -> None: ...
@@ -129,3 +148,22 @@ async def set_log_level(connection: UpstreamConnection) -> None:
     if "logging" in connection.info.capabilities:
         with suppress(UpstreamRefusal):
             await connection.request("logging/setLevel", {"level": LOG_LEVEL})
+
+
+def listen_params(uris: frozenset[str]) -> dict[str, Any]:
+    """What a server of the newer era is to tell of."""
+    return {"notifications": {**LISTEN, "resourceSubscriptions": sorted(uris)} if uris else LISTEN}
+
+
+async def subscribe(connection: UpstreamConnection, before: frozenset[str], uris: frozenset[str]) -> frozenset[str]:
+    """Has a server of the older era tell of these resources, and no longer of others that it told of before. Those that
+    it tells of now: one that it refuses takes none of the others with it. Raises UpstreamFault."""
+    resources = connection.info.capabilities.get("resources")
+    if not isinstance(resources, dict) or resources.get("subscribe") is not True:
+        return frozenset()
+    told = set(before)
+    for uri in sorted(before ^ uris):
+        with suppress(UpstreamRefusal):
+            await connection.request(f"resources/{'subscribe' if uri in uris else 'unsubscribe'}", {"uri": uri})
+            told ^= {uri}
+    return frozenset(told)

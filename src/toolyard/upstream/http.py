@@ -29,19 +29,22 @@ from ..wires.mcp.params import SERVER_INFO
 from ..wires.mcp.revisions import HANDSHAKE, R_2025_11_25, R_2026_07_28, Revision
 from ..wires.mcp.sse import EventReader, EventTooLarge
 from .connection import (
-    LISTEN,
     LISTENED,
     UpstreamAccess,
     UpstreamInfo,
+    UpstreamNotice,
     agreed,
     info_of,
     initialize_params,
+    listen_params,
     modern_meta,
+    notice_of,
     set_log_level,
+    subscribe,
 )
 from .faults import Lost, Misbehaved, NotSent, RefusalDetails, UpstreamRefusal
 from .http_client import BrokenReply, HttpClient, HttpReply, MaybeSent, OversizedReply, Unsent
-from .pending_request import DEAF, PendingRequest, RequestListener, object_of, refusal_in
+from .pending_request import DEAF, PendingRequest, RequestListener, object_of, params_of, refusal_in
 
 OPEN_S = 30.0
 """How long a server may take to answer the first request."""
@@ -192,6 +195,9 @@ class ModernHttp:
         self.is_open = True
         self._ids = count(1)
         self._stream: AsyncIterator[Incoming] | None = None
+        self._followed: frozenset[str] = frozenset()
+        self._is_other = asyncio.Event()
+        """What is followed is not what the stream tells of."""
 
     async def discover(self) -> UpstreamRefusal | Misbehaved | None:
         """What shows that the server is of the older era; None where it is of this one. Raises UpstreamFault."""
@@ -232,14 +238,45 @@ class ModernHttp:
         finally:
             exchange.end()
 
-    async def changes(self) -> str:
-        """As `UpstreamConnection` says it."""
+    async def changes(self) -> UpstreamNotice:
+        """As `UpstreamConnection` says it. What is followed is said when a stream is opened: where it changes, another
+        stream is opened before the one is closed, so that nothing is missed in between."""
+        loop = asyncio.get_running_loop()
         if self._stream is None:
-            exchange = PendingRequest(next(self._ids), DEAF, _unsendable)
-            params = {"notifications": LISTEN}
-            reply = await self._post(exchange, "subscriptions/listen", params, DEAF, {}, frozenset())
-            self._stream = self._endpoint.messages(reply)
-        return await _next_change(self)
+            self._stream = await self._listen()
+        reading = loop.create_task(_next_change(self, self._stream))
+        try:
+            while True:
+                other = loop.create_task(self._is_other.wait())
+                await asyncio.wait((reading, other), return_when=asyncio.FIRST_COMPLETED)
+                other.cancel()
+                if reading.done():
+                    return reading.result()
+                stream = await self._listen()
+                before, self._stream = reading, stream
+                if before.done() and before.exception() is None:
+                    return before.result()
+                reading = loop.create_task(_next_change(self, stream))
+                before.cancel()
+        finally:
+            reading.cancel()
+
+    async def follow(self, uris: frozenset[str]) -> None:
+        """As `UpstreamConnection` says it."""
+        if uris != self._followed:
+            self._followed = uris
+            self._is_other.set()
+
+    async def _listen(self) -> AsyncIterator[Incoming]:
+        self._is_other.clear()
+        exchange = PendingRequest(next(self._ids), DEAF, _unsendable)
+        params = listen_params(self._followed)
+        reply = await self._post(exchange, "subscriptions/listen", params, DEAF, {}, frozenset())
+        return self._endpoint.messages(reply)
+
+    def forget(self, stream: AsyncIterator[Incoming]) -> None:
+        """A stream of changes that has ended."""
+        self._stream = None if self._stream is stream else self._stream
 
     async def close(self) -> None:
         self.is_open = False
@@ -276,6 +313,7 @@ class OlderHttp:
         self._ids = count(1)
         self._open: dict[int | str, PendingRequest] = {}
         self._stream: AsyncIterator[Incoming] | None = None
+        self._followed: frozenset[str] = frozenset()
 
     async def greet(self, asks: frozenset[str], first: UpstreamRefusal | Misbehaved | None) -> None:
         """The handshake. Where that fails as well, the refusal of the `first` request is raised, if it says anything.
@@ -326,7 +364,11 @@ class OlderHttp:
             del self._open[exchange.id]
             exchange.end()
 
-    async def changes(self) -> str:
+    async def follow(self, uris: frozenset[str]) -> None:
+        """As `UpstreamConnection` says it."""
+        self._followed = await subscribe(self, self._followed, uris)
+
+    async def changes(self) -> UpstreamNotice:
         """As `UpstreamConnection` says it."""
         if self._stream is None:
             reply = await self._endpoint.send("GET", {b"accept": b"text/event-stream", **self._agreed()})
@@ -334,7 +376,7 @@ class OlderHttp:
                 reply.close()
                 raise Misbehaved("has no stream of changes")
             self._stream = self._endpoint.messages(reply)
-        return await _next_change(self)
+        return await _next_change(self, self._stream)
 
     async def close(self) -> None:
         self.is_open = False
@@ -351,6 +393,10 @@ class OlderHttp:
 
     async def tell(self, message: bytes) -> None:
         await self._tell(message)
+
+    def forget(self, stream: AsyncIterator[Incoming]) -> None:
+        """A stream of changes that has ended."""
+        self._stream = None if self._stream is stream else self._stream
 
     async def _answered(self, exchange: PendingRequest, headers: Mapping[bytes, bytes], body: bytes) -> Raw:
         reply = await self._endpoint.post({**headers, **self._agreed()}, body)
@@ -408,10 +454,8 @@ class OlderHttp:
         return headers if self._session is None else {**headers, SESSION_HEADER: self._session}
 
 
-async def _next_change(connection: ModernHttp | OlderHttp) -> str:
+async def _next_change(connection: ModernHttp | OlderHttp, stream: AsyncIterator[Incoming]) -> UpstreamNotice:
     """The next notification on a connection's own stream. A question there is put to whom it may be for."""
-    stream = connection._stream
-    assert stream is not None  # noqa: S101
     try:
         async for message in stream:
             if message.method is UNSET:
@@ -419,14 +463,14 @@ async def _next_change(connection: ModernHttp | OlderHttp) -> str:
                     raise refusal_in(message)
             elif message.id is UNSET:
                 if message.method != LISTENED:
-                    return str(message.method)
+                    return notice_of(str(message.method), params_of(message))
             elif isinstance(connection, OlderHttp):
                 asked = connection.whom_to_ask() if message.method != "ping" else None
                 (asked or PendingRequest(0, DEAF, connection.tell)).ask(message)
     except BaseException:
-        connection._stream = None
+        connection.forget(stream)
         raise
-    connection._stream = None
+    connection.forget(stream)
     raise Lost("closed its stream of changes")
 
 

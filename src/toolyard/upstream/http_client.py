@@ -256,17 +256,21 @@ class _Connection(asyncio.Protocol):
     def begin(self, method: str, request: bytes) -> _Exchange:
         """Raises Unsent, if the server has closed the connection before."""
         transport = self._transport
-        if transport is None or transport.is_closing():
+        if transport is None or not self.is_open:
             raise Unsent(f"{self.where} closed the connection before anything was sent")
         self._exchange = exchange = _Exchange(self, method)
         self._came = self._in_body = self._interim = 0
         transport.write(request)
         return exchange
 
+    @property
+    def is_open(self) -> bool:
+        return self._transport is not None and not self._transport.is_closing()
+
     def is_silent(self) -> bool:
         """Whether it is open, and the server has said nothing since the last reply: neither what the loop has seen, nor
         what still waits in the socket."""
-        return self._transport is not None and not self._transport.is_closing() and not self._silence.poll(0)
+        return self.is_open and not self._silence.poll(0)
 
     def resume(self) -> None:
         if self._is_paused and self._transport is not None:
@@ -298,7 +302,6 @@ class _Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport, self._parser = cast(asyncio.Transport, transport), HttpResponseParser(self)
         self._silence.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
-        self._pool.add(self)
 
     def data_received(self, data: bytes) -> None:
         exchange = self._exchange
@@ -438,17 +441,18 @@ class _Pool:
         try:
             await turn
         except asyncio.CancelledError:
-            if turn in self._waiting:
-                del self._waiting[turn]
-            else:
+            self._waiting.pop(turn, None)
+            if not turn.cancelled():
                 self.leave()  # its turn had come, and is the next one's
             raise
 
     def leave(self) -> None:
-        if self._waiting:
-            self._waiting.popitem(last=False)[0].set_result(None)
-        else:
-            self._room += 1
+        while self._waiting:
+            turn, _ = self._waiting.popitem(last=False)
+            if not turn.done():  # or it was cancelled a moment ago
+                turn.set_result(None)
+                return
+        self._room += 1
 
     def kept(self) -> "_Connection | None":
         """The newest connection that is free, if one can be used."""
@@ -480,7 +484,8 @@ class _Pool:
     # For connections.
 
     def add(self, connection: "_Connection") -> None:
-        self._open.add(connection)
+        if connection.is_open:
+            self._open.add(connection)
 
     def take_back(self, connection: "_Connection", is_kept: bool) -> None:
         """An exchange is over, and another may follow on its connection, or not."""
@@ -558,6 +563,8 @@ class HttpClient:
         except BaseException:
             connection.abort()
             raise
+        # Only now: uvloop tells of no end where connecting was cancelled.
+        self._pool.add(connection)
         self._refuse_closed(connection)
         return connection
 

@@ -8,8 +8,9 @@ can be asked, so over HTTP there is a session for each set of such abilities tha
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
+import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
@@ -19,12 +20,22 @@ from ..model.run import RichResult, Run
 from ..model.upstream import Upstream
 from ..text.log_scrubbing import begin
 from ..text.scrubber import Scrubber
+from ..wires.mcp.assets import ASSET_LISTS
 from ..wires.mcp.client_results import Listed
-from ..wires.mcp.envelope import HEADER_MISMATCH, UNSUPPORTED_VERSION
+from ..wires.mcp.envelope import (
+    HEADER_MISMATCH,
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    UNSUPPORTED_VERSION,
+    RpcError,
+)
 from ..wires.mcp.headers import mirrored_of
 from ..wires.mcp.revisions import Revision
+from .asset_request import AssetClient, AssetRequest
 from .call import LARGE, Principal, UpstreamCall, asks_of, principal_of
-from .connection import ALL_ASKS, UpstreamAccess, UpstreamConnection
+from .connection import ALL_ASKS, UpstreamAccess, UpstreamConnection, UpstreamNotice
 from .definitions import LARGEST_LIST, MOST_TOOLS, UpstreamCode, UpstreamListing
 from .faults import Lost, Misbehaved, NotSent, UpstreamRefusal
 from .health import UpstreamHealth
@@ -34,14 +45,25 @@ from .pending_request import object_of
 from .stdio import StdioConnection
 
 MOST_PAGES = 1000
+SMALL = 2**16
+"""Bytes: of a larger result, secrets are taken out in a thread."""
 MOST_WAITING = 1000
 """Calls that wait for one of an upstream's concurrent ones to end."""
+ASSETS_AT_ONCE, MOST_ASSETS_WAITING = 8, 200
+"""Requests for prompts and resources of an upstream that are under way, and that wait for one of those to end. Each may
+be answered with as many bytes as any answer may have."""
+OWN_ERRORS = frozenset({PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, HEADER_MISMATCH, UNSUPPORTED_VERSION})
+"""Errors that are between this server and the upstream: a client can do nothing about them."""
+LARGEST_DATA = 8 * 2**10
+"""Bytes of what an upstream says beside an error."""
 NOT_RUN = (429, 503)
 """Statuses that say that nothing was done."""
 MOST_SESSIONS = 64
 """With one upstream. The oldest is closed for the next one."""
 SessionKey = tuple[frozenset[str], Principal | None]
 SHARED: SessionKey = (frozenset(), None)
+T = TypeVar("T")
+_encode = msgspec.json.Encoder().encode
 GetReach = Callable[[Upstream], Awaitable[UpstreamAccess]]
 """Looks up the secrets that an upstream's settings name. Raises NotSent for one that is not there."""
 
@@ -60,6 +82,11 @@ class UpstreamLink:
         self._waiting = 0
         self._scrubber: Scrubber | None = None
         """Of what the upstream is given to be reached."""
+        self._asset_slots = asyncio.Semaphore(ASSETS_AT_ONCE)
+        self._assets_waiting = 0
+        self._followed: frozenset[str] = frozenset()
+        self._heard: UpstreamConnection | None = None
+        """The connection that was told what is followed."""
 
     # -- calls -------------------------------------------------------------------------------------
 
@@ -181,18 +208,139 @@ class UpstreamLink:
             return OutcomeUnknown(f"{name} {refused}; nobody knows whether the call was carried out", can_retry=False)
         return ToolError(f"{name}: {refused}", developer_message=details, can_retry=False)
 
+    # -- prompts, resources, completions -----------------------------------------------------------
+
+    async def request(self, method: str, params: Mapping[str, Any], client: AssetClient) -> Raw:
+        """The result of a request that is no call. Raises RpcError, whatever happened: with what to do about it."""
+        wait_s = self.health.refuses_s()
+        if wait_s is not None:
+            raise as_rpc(self._unreachable("cannot be reached", wait_s))
+        silent_s = self.upstream.timeout_s
+        self._assets_waiting += 1
+        try:
+            if self._assets_waiting > ASSETS_AT_ONCE + MOST_ASSETS_WAITING:
+                raise as_rpc(self._unreachable("has too many requests waiting", 1.0))
+            async with asyncio.timeout(silent_s) as clock, self._asset_slots:
+                return await self._requested(AssetRequest(client, clock, silent_s), method, params, client)
+        except TimeoutError:
+            raise as_rpc(ToolError(f"{self.upstream.name} did not answer in {silent_s:g} s")) from None
+        finally:
+            self._assets_waiting -= 1
+            self.health.gives_up()
+
+    async def _requested(
+        self, request: AssetRequest, method: str, params: Mapping[str, Any], client: AssetClient
+    ) -> Raw:
+        for is_last in (False, True):
+            connection: UpstreamConnection | None = None
+            try:
+                asks = client.asks(is_modern=self.revision is None or self.revision.is_modern)
+                connection = await self._connection(asks, client.principal)
+                result = await request.result(connection, method, params)
+                self.health.works()
+                return result if self._scrubber is None else await _scrubbed(self._scrubber, result)
+            except UpstreamRefusal as refused:
+                self.health.works()
+                if is_last or connection is None or not await self._can_be_mended(refused, connection):
+                    raise self._not_given(refused) from None
+            except NotSent as fault:
+                self.health.fails(self.said(fault))
+                raise as_rpc(self._unreachable("cannot be reached", max(self.health.pause_s, 0.1))) from None
+            except Lost as fault:
+                self.health.fails(self.said(fault))
+                raise as_rpc(self._unreachable("was lost before it answered", max(self.health.pause_s, 0.1))) from None
+            except Misbehaved as fault:
+                self.health.works()
+                raise as_rpc(ToolError(f"{self.upstream.name} {self.said(fault)}", can_retry=False)) from None
+        raise AssertionError("the last try returns or raises")
+
+    def _not_given(self, refused: UpstreamRefusal) -> RpcError:
+        """What the upstream says is wrong with a request is for the client to know."""
+        code, data = refused.code, refused.details.data
+        if refused.details.status in (401, 403, *NOT_RUN):
+            return as_rpc(self._refused(refused))
+        if code is None or code in OWN_ERRORS:
+            return as_rpc(ToolError(f"{self.upstream.name} {self.said(refused)}"))
+        shown = data if data is not None and len(_encode(data)) <= LARGEST_DATA else None
+        shown = shown if self._scrubber is None else self._scrubber.value(shown)
+        return RpcError(code, f"{self.upstream.name}: {self.said(refused)}", shown, status=200)
+
     # -- lists -------------------------------------------------------------------------------------
 
     async def listing(self) -> UpstreamListing:
         """All its tools. Raises UpstreamFault."""
-        connection = await self._connection(ALL_ASKS)
-        async with asyncio.timeout(self.upstream.timeout_s):
-            tools = await pages(connection, "tools/list", "tools") if "tools" in connection.info.capabilities else []
-        return UpstreamListing(connection.revision.name, connection.info, tools)
 
-    async def changes(self) -> str:
-        """The next notification about its lists. Raises UpstreamFault."""
-        return await (await self._connection(ALL_ASKS)).changes()
+        async def tools(connection: UpstreamConnection) -> UpstreamListing:
+            has_tools = "tools" in connection.info.capabilities
+            found = await pages(connection, "tools/list", "tools") if has_tools else []
+            return UpstreamListing(connection.revision.name, connection.info, found)
+
+        return await self._listed(tools)
+
+    async def asset_list(self, method: str) -> list[dict[str, Any]]:
+        """All that it lists by a method of `ASSET_LISTS`. Raises UpstreamFault, and TimeoutError."""
+        listed = ASSET_LISTS[method]
+
+        async def entries(connection: UpstreamConnection) -> list[dict[str, Any]]:
+            if listed.kind not in connection.info.capabilities:
+                return []
+            try:
+                return await pages(connection, method, listed.member)
+            except UpstreamRefusal as refused:
+                if refused.code != METHOD_NOT_FOUND:  # many servers have resources, and no templates
+                    raise
+                return []
+
+        return await self._listed(entries)
+
+    async def _listed(self, listing: Callable[[UpstreamConnection], Awaitable[T]]) -> T:
+        """Raises UpstreamFault, and TimeoutError."""
+        for is_last in (False, True):
+            connection = await self._connection(ALL_ASKS)
+            try:
+                async with asyncio.timeout(self.upstream.timeout_s):
+                    return await listing(connection)
+            except UpstreamRefusal as refused:
+                if is_last or not await self._can_be_mended(refused, connection):
+                    raise
+        raise AssertionError("the last try returns or raises")
+
+    # -- what it tells of its own accord -------------------------------------------------------------
+
+    async def changes(self) -> UpstreamNotice:
+        """The next notification about its lists, or about a resource that is followed. Raises UpstreamFault."""
+        connection = await self._connection(ALL_ASKS)
+        if connection is not self._heard:
+            self._heard = connection
+            await self._tell_followed(connection)
+        try:
+            return await connection.changes()
+        except UpstreamRefusal as refused:
+            if refused.details.status == 404 and await self._is_forgotten(connection):
+                await self._discard(connection)
+                raise Lost("has forgotten the session") from None
+            raise
+
+    async def follow(self, uris: frozenset[str]) -> None:
+        """Has it tell when one of these resources changes, and of no other. Raises UpstreamFault, and TimeoutError."""
+        self._followed = uris
+        if self._heard is not None and self._heard.is_open:
+            await self._tell_followed(self._heard)
+
+    async def _tell_followed(self, connection: UpstreamConnection) -> None:
+        async with asyncio.timeout(self.upstream.timeout_s):
+            await connection.follow(self._followed)
+
+    async def _is_forgotten(self, connection: UpstreamConnection) -> bool:
+        """Whether a server of the older era that has no stream of changes has no session, either."""
+        if not isinstance(connection, OlderHttp):
+            return False
+        try:
+            async with asyncio.timeout(self.upstream.timeout_s):
+                await connection.request("ping", {})
+        except (UpstreamRefusal, TimeoutError) as error:
+            return isinstance(error, UpstreamRefusal) and error.details.status == 404
+        return False
 
     # -- connections -------------------------------------------------------------------------------
 
@@ -240,12 +388,28 @@ class UpstreamLink:
         await asyncio.gather(*(each.close() for each in connections), return_exceptions=True)
 
 
+async def _scrubbed(scrubber: Scrubber, result: Raw) -> Raw:
+    """A result without secrets."""
+
+    def scrub() -> Raw:
+        return Raw(_encode(scrubber.value(decode(result))))
+
+    return scrub() if len(result) <= SMALL else await asyncio.to_thread(scrub)
+
+
 async def _readable(result: RichResult) -> RichResult:
     """A result that has to be looked into."""
     value = result.value
     if not isinstance(value, Raw):
         return result
     return RichResult(decode(value) if len(value) <= LARGE else await asyncio.to_thread(decode, value), result.extra)
+
+
+def as_rpc(error: ToolError) -> RpcError:
+    """What went wrong with a request that is no call."""
+    flags = {"can_retry": error.can_retry, "retry_after_ms": error.retry_after_ms}
+    told = {name: value for name, value in flags.items() if value is not None}
+    return RpcError(INTERNAL_ERROR, error.message, {"toolyard/error": told} if told else None, status=200)
 
 
 async def pages(connection: UpstreamConnection, method: str, member: str) -> list[dict[str, Any]]:

@@ -17,16 +17,19 @@ from ..wires.mcp.envelope import Incoming, RpcError, decode_message, encode_noti
 from ..wires.mcp.params import SERVER_INFO
 from ..wires.mcp.revisions import R_2026_07_28, Revision
 from .connection import (
-    LISTEN,
     LISTENED,
     SHARED_ASKS,
     UpstreamAccess,
     UpstreamInfo,
+    UpstreamNotice,
     agreed,
     info_of,
     initialize_params,
+    listen_params,
     modern_meta,
+    notice_of,
     set_log_level,
+    subscribe,
 )
 from .faults import Lost, Misbehaved, NotSent, UpstreamRefusal
 from .pending_request import DEAF, PendingRequest, RequestListener, object_of, params_of
@@ -36,8 +39,11 @@ SILENCE_S = 3.0
 """How long a program may say nothing to a request of the newer era, before that of the older one is sent as well."""
 OPEN_S = 60.0
 """How long a program may take to answer the first request: some download themselves first."""
-MOST_CHANGES = 100
-"""Notifications about no request that nobody has taken yet; more of them say nothing new."""
+MOST_CHANGES = 2_000
+"""Notifications about no request that nobody has taken yet, each of them once; more are not kept."""
+NOBODY: frozenset[str] = frozenset()
+LISTEN_AGAIN_S = 1.0
+"""After the program has ended the request by which it is listened to."""
 NOISE = 100
 """Lines that are no messages, as some programs print before they begin. One that prints more is ended."""
 
@@ -51,9 +57,12 @@ class StdioConnection:
         self.info = UpstreamInfo()
         self._ids = count(1)
         self._open: dict[int | str, PendingRequest] = {}
-        self._changes: asyncio.Queue[str] = asyncio.Queue()
+        self._changes: dict[UpstreamNotice, None] = {}
+        """What nobody has taken yet, in order."""
+        self._has_changed = asyncio.Event()
+        self._followed: frozenset[str] = frozenset()
         self._listening: PendingRequest | None = None
-        """The request of the newer era that is answered with changes, for as long as the connection lasts."""
+        """The request of the newer era by which the program is listened to."""
         self._noise = 0
         self._ended: str | None = None
         self._process = Process(reach.upstream.name, reach.most_bytes, reach.scrubber, self._hear_line, self._hear_end)
@@ -108,15 +117,45 @@ class StdioConnection:
         finally:
             self._forget(exchange)
 
-    async def changes(self) -> str:
+    async def changes(self) -> UpstreamNotice:
         """As `UpstreamConnection` says it."""
-        if self.revision.is_modern and self._listening is None:
-            params = {"notifications": LISTEN, "_meta": modern_meta(self.revision, frozenset())}
-            self._listening = await self._sent("subscriptions/listen", params, DEAF)
-        change = await self._changes.get()
-        if self._ended is not None:
-            raise Lost(self._ended)
-        return change
+        while not self._changes:
+            self._has_changed.clear()
+            if self._ended is not None:
+                raise Lost(self._ended)
+            if self._listening is not None and self._listening.answer.done():
+                await self._end_listening(self._listening)
+            if self.revision.is_modern and self._listening is None:
+                await self._listen()
+            await self._has_changed.wait()
+        notice = next(iter(self._changes))
+        del self._changes[notice]
+        return notice
+
+    async def follow(self, uris: frozenset[str]) -> None:
+        """As `UpstreamConnection` says it."""
+        if not self.revision.is_modern:
+            self._followed = await subscribe(self, self._followed, uris)
+        elif uris != self._followed:
+            self._followed = uris
+            await self._listen()
+
+    async def _listen(self) -> None:
+        """With another request than the one before, where that said something else: which ends once this is sent."""
+        before, params = self._listening, {**listen_params(self._followed), "_meta": modern_meta(self.revision, NOBODY)}
+        self._listening = await self._sent("subscriptions/listen", params, DEAF)
+        self._listening.answer.add_done_callback(lambda _: self._has_changed.set())
+        if before is not None:
+            self._tell_cancelled(before)
+            self._forget(before)
+
+    async def _end_listening(self, ended: PendingRequest) -> None:
+        """The program does not want to be listened to: now, or at all. Raises UpstreamRefusal."""
+        self._listening = None
+        self._forget(ended)
+        if (error := ended.answer.exception()) is not None:
+            raise error
+        await asyncio.sleep(LISTEN_AGAIN_S)
 
     async def close(self) -> None:
         await self._process.close()
@@ -231,8 +270,9 @@ class StdioConnection:
             asked = self._whom_to_ask()
             if asked is not None:
                 asked.listener.notified(method, params)
-        elif method != LISTENED and self._changes.qsize() < MOST_CHANGES:
-            self._changes.put_nowait(method)
+        elif method != LISTENED and len(self._changes) < MOST_CHANGES:
+            self._changes[notice_of(method, params)] = None
+            self._has_changed.set()
 
     def _hear_request(self, message: Incoming) -> None:
         asked = self._whom_to_ask()
@@ -251,4 +291,6 @@ class StdioConnection:
         self._ended = why
         for exchange in list(self._open.values()):
             exchange.fail(Lost(why))
-        self._changes.put_nowait("")
+        if self._listening is not None:
+            self._forget(self._listening)
+        self._has_changed.set()

@@ -21,7 +21,7 @@ from ..model.record import CallRecord
 from ..text.hidden import escaped, escaped_json, has_hidden, is_hidden_in, kinds_of, may_be_hidden_in
 
 SafeText = Literal["escape", "flag", "off"]
-ESCAPED, HIDDEN, PREVIEW = "toolyard/escaped", "toolyard/hidden", "toolyard/preview"
+ESCAPED, HIDDEN, PREVIEW, WRAPPED = "toolyard/escaped", "toolyard/hidden", "toolyard/preview", "toolyard/wrapped"
 """The names of the notes in `_meta`."""
 MOST_BYTES = 256 * 2**10
 _encode = msgspec.json.Encoder().encode

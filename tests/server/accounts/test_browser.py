@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,16 +9,14 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
+from tests.chromium import CHROMIUM, browsing
 from toolyard import MissingRequirements
 
 from .serving import Served, guarded, served
 from .stage import Link
 
-CHROMIUM = os.environ.get("TOOLYARD_TEST_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-NOWHERE_ELSE = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
-"""The provider's pages ask for a font on the internet."""
 IMAGE = Path(__file__).parents[3] / "docs" / "images" / "connect-an-account.png"
 
 
@@ -29,11 +26,8 @@ def test_chromium_is_installed() -> None:
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    arguments = ["--no-sandbox", NOWHERE_ELSE] if os.geteuid() == 0 else [NOWHERE_ELSE]
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
+    with browsing() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture

@@ -7,23 +7,33 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import Raw
 
 from toolyard import AsyncClient, InvalidInput, ToolError
 from toolyard.client.protocols import WIRES
-from toolyard.model.call import CallTool, Outcome
+from toolyard.model.call import CallTool, Outcome, ResultExtra
 from toolyard.model.record import CallRecord
-from toolyard.model.run import Run
+from toolyard.model.run import RichResult, Run
 from toolyard.model.tool import Host, Origin, Tool, ToolkitInfo, Version
 from toolyard.server.app.compose import Yard
 from toolyard.server.settings.table import exactly
 from toolyard.store.values import Filter
 from toolyard.testing import InProcessTransport
 
+RICH: dict[str, Any] = {
+    "rich": {"hit": 1},
+    "raw": Raw(b'{"hit": 1}'),
+    "rich cow": "a cow",
+    "raw cow": Raw(b'"a cow"'),
+    "no json": Raw(b"{"),
+}
+"""Values that come back with content beside them."""
+
 
 class Catapult:
     """Throws calls over a wall, and waits for what comes back."""
 
-    waits_for_claim = can_ask = False
+    waits_for_claim = can_ask = takes_meta = False
     has_foreign_schemas = True
     place = "over the wall"
 
@@ -39,6 +49,8 @@ class Catapult:
         await self.lands.wait()
         if arguments["stone"] == "dud":
             raise ToolError("It fell short")
+        if arguments["stone"] in RICH:
+            return RichResult(RICH[arguments["stone"]], ResultExtra(Raw(b'[{"type":"text","text":"Hit!"}]')))
         return {"hit": len(arguments["stone"])} if arguments["stone"] != "strange" else "a cow"
 
     async def close(self) -> None:
@@ -151,6 +163,23 @@ def test_a_result_that_breaks_the_schema_is_a_failure(call_id: str | None) -> No
         assert outcome.error is not None
         assert outcome.error.message == "Siege.Throw failed unexpectedly"
         assert (await recorded(yard)).code == "tool_failed"
+
+    play(scene)
+
+
+@pytest.mark.parametrize("call_id", [None, "key"])
+@pytest.mark.parametrize("stone", RICH)
+def test_of_a_result_with_content_the_value_is_checked(stone: str, call_id: str | None) -> None:
+    async def scene(yard: Yard, catapult: Catapult) -> None:
+        outcome = await called(yard, stone, call_id)
+        row = await recorded(yard)
+        if stone in ("rich", "raw"):
+            assert (outcome.error, row.value) == (None, b'{"hit":1}')
+            assert row.extra == b'{"content":[{"type":"text","text":"Hit!"}]}'
+        else:
+            assert outcome.error is not None
+            assert outcome.error.message == "Siege.Throw failed unexpectedly"
+            assert (row.code, row.extra) == ("tool_failed", None)
 
     play(scene)
 

@@ -20,8 +20,8 @@ ALICE, BOB = "ty_alice_0123456789abcdef", "ty_bob_0123456789abcdef"
 class Server:
     """In a folder, with these settings (`sync_wait_s="1"`)."""
 
-    def __init__(self, folder: Path, stage: Stage, settings: dict[str, str]) -> None:
-        self.folder, self.port = folder, free_port()
+    def __init__(self, folder: Path, stage: Stage, settings: dict[str, str], tools: str) -> None:
+        self.folder, self.port, self._tools = folder, free_port(), tools
         self.url = f"http://127.0.0.1:{self.port}/mcp"
         self.root = f"http://127.0.0.1:{self.port}"
         given = {f"TOOLYARD_{name.upper()}": value for name, value in settings.items()}
@@ -30,7 +30,7 @@ class Server:
 
     def start(self) -> None:
         log = self.folder / f"server-{self.port}.log"
-        arguments = command(TOOLS, "--port", str(self.port), "--log-level", "warning")
+        arguments = command(self._tools, "--port", str(self.port), "--log-level", "warning")
         with log.open("ab") as output:
             self.process = warm.start(arguments, cwd=self.folder, env=self._variables, stdout=output, stderr=output)
         wait_until_healthy(self.process, self.port, log)
@@ -75,12 +75,12 @@ Start = Callable[..., Server]
 
 
 @contextmanager
-def starting(folder: Path, stage: Stage) -> Iterator[Start]:
-    """Starts servers, and ends them afterwards."""
+def starting(folder: Path, stage: Stage, tools: str = TOOLS) -> Iterator[Start]:
+    """Starts servers of these tools, and ends them afterwards."""
     made: list[Server] = []
 
     def start(**settings: str) -> Server:
-        server = Server(folder, stage, settings)
+        server = Server(folder, stage, settings, tools)
         made.append(server)
         server.start()
         return server

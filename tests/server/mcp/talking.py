@@ -17,7 +17,13 @@ DEADLINE_S = 15.0
 PREFIX = "io.modelcontextprotocol/"
 TASKS = PREFIX + "tasks"
 WITH_TASKS: dict[str, Any] = {"extensions": {TASKS: {}}}
-NAMED = {"tools/call": "name", "tasks/get": "taskId", "tasks/update": "taskId", "tasks/cancel": "taskId"}
+NAMED = {
+    "tools/call": "name",
+    "tasks/get": "taskId",
+    "tasks/update": "taskId",
+    "tasks/cancel": "taskId",
+    "resources/read": "uri",
+}
 INFO = {"name": "plain", "version": "1"}
 
 

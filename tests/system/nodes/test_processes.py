@@ -61,7 +61,10 @@ class Yard:
 
     def __init__(self, served: Served, folder: Path, variables: dict[str, str]) -> None:
         self.served, self.folder, self._variables = served, folder, variables
-        self.address = served.address
+
+    @property
+    def address(self) -> str:
+        return self.served.address
 
     def lines(self) -> dict[int, Line]:
         """A connection to each process, by its pid. New ones are opened until both have one."""
@@ -397,8 +400,10 @@ def test_over_https_a_parent_that_is_killed_takes_its_processes_with_it(postgres
         connection = http.client.HTTPSConnection("127.0.0.1", int(port), timeout=DEADLINE_S, context=trusting)
         connection.request("GET", "/health")
         assert connection.getresponse().status == 200
+        shared = Yard(served, tmp_path, variables).shared
         served.end(signal.SIGKILL)
         until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
+        assert not shared.exists(), "nothing is left of it"
 
 
 def test_a_mounted_app_is_served_by_several_workers_of_uvicorn(postgres_url: str, tmp_path: Path) -> None:

@@ -105,15 +105,16 @@ def _server(target: str, env: list[str] | None, *, is_shared: bool, is_needed: b
             raise SetupError("--env is for tools that the client starts; what runs at an address has its own variables")
         return McpServer(url=address(target, "the target"))
     variables = {} if not is_needed else _variables(env, is_shared=is_shared)
-    if not _is_file(target):
-        if is_needed:
-            _check_module(target)
-        return McpServer(_command("stdio", target), variables)
-    return McpServer(_command("stdio", _file(target, is_needed=is_needed)), variables)
+    if _is_file(target):
+        target = _file(target, is_needed=is_needed)
+    elif is_needed:
+        _check_module(target)
+    command = (*_toolyard(), "stdio", target)
+    return McpServer(_for_everybody(command) if is_shared else command, variables)
 
 
 def _variables(given: list[str] | None, *, is_shared: bool) -> dict[str, str]:
-    """The variables by name. In a file that others get, too, one that is set here is named and not written down: Claude
+    """The variables by name. In a file that others get, too, one without a value is named and not written down: Claude
     Code puts in what is set where it runs. Raises SetupError."""
     found: dict[str, str] = {}
     for word in given or ():
@@ -122,7 +123,7 @@ def _variables(given: list[str] | None, *, is_shared: bool) -> dict[str, str]:
             raise SetupError(f"--env takes NAME=VALUE or NAME, and {name!r} is no name of a variable")
         if name in found:
             raise SetupError(f"--env {name} is given twice; give it once")
-        if not equals and name not in os.environ:
+        if not equals and not is_shared and name not in os.environ:
             raise SetupError(f"--env {name}: no such variable is set; set it, or write {name}=VALUE")
         found[name] = value if equals else f"${{{name}}}" if is_shared else os.environ[name]
     return found
@@ -177,13 +178,31 @@ def _called(name: str | None, target: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]", "-", place)[:64]
 
 
-def _command(*arguments: str) -> tuple[str, ...]:
-    """A command line that starts this very toolyard, from whatever folder."""
+def _toolyard() -> tuple[str, ...]:
+    """The words that start this very toolyard, from whatever folder."""
     folder = Path(sys.executable).parent
     script = folder / ("toolyard.exe" if sys.platform == "win32" else "toolyard")
     if script.is_file():
-        return str(script), *arguments
-    return sys.executable, "-m", "toolyard", *arguments
+        return (str(script),)
+    return sys.executable, "-m", "toolyard"
+
+
+def _for_everybody(command: tuple[str, ...]) -> tuple[str, ...]:
+    """The same for whoever has the project, in a folder of their own: what is in it is named from there, and a toolyard
+    that is elsewhere is the one that they have."""
+    program, *words = (_in_project(word) for word in command)
+    if not Path(program).is_absolute():
+        return program, *words
+    return "toolyard", *words[words.index("stdio") :]
+
+
+def _in_project(word: str) -> str:
+    """A path as it is seen from the project's folder, where it leads into that. Not by what links lead to: the Python
+    of a virtual environment is one."""
+    try:
+        return str(Path(word).relative_to(Path.cwd()))
+    except ValueError:
+        return word
 
 
 # --- the file ------------------------------------------------------------------------------------

@@ -7,9 +7,11 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from ...model.errors import SetupError
 from ...operator.backup import Backup, KeyPlace, back_up
 from ...operator.restore import Restored, RestoreOptions
 from ...operator.restore import restore as restored_by
+from ...operator.restore import settle as settled_by
 from ..support.ledger import refuse_servers, settings_with, tell_ledger
 from ..support.screen import complain, complaints, pretty, say
 from ..support.target import Json
@@ -44,7 +46,7 @@ def backup(
 
 
 def restore(
-    file: Annotated[Path, typer.Argument(help="A copy that 'toolyard backup' made.")],
+    file: Annotated[Path | None, typer.Argument(help="A copy that 'toolyard backup' made.")] = None,
     revoke_keys: Annotated[
         bool, typer.Option("--revoke-keys", help="Revoke every API key in it: some may have been revoked since.")
     ] = False,
@@ -54,22 +56,34 @@ def restore(
     without_key: Annotated[
         bool, typer.Option("--without-key", help="Also where the copy's key is lost, and with it what was sealed.")
     ] = False,
+    settle: Annotated[
+        int | None,
+        typer.Option(
+            "--settle", metavar="N", help="PostgreSQL, after pg_restore: no call gets a number up to N again.", min=0
+        ),
+    ] = None,
     store: Store = None,
     json: Json = False,
 ) -> None:
     """Go back to a copy of the ledger, while no server uses it.
 
-    What is there is moved aside, and the copy is not changed. What was done since the copy was made is unknown then.
+    What is there is moved aside, and the copy is not changed. What was done since the copy was made is unknown then. Of
+    a ledger in PostgreSQL it says which command does that.
     """
     refuse_servers(None, store, NO_LEDGER)
     settings, options = settings_with(store), RestoreOptions(revoke_keys, incomplete, without_key)
+    if (file is None) == (settle is None):
+        raise SetupError("say which copy to go back to; or, after pg_restore, --settle N without a copy")
     with complaints():
-        done = restored_by(settings, file, options)
+        if file is not None:
+            done, again = restored_by(settings, file, options), str(file)
+        else:
+            done, again = settled_by(settings, settle or 0, revoke_keys=revoke_keys), f"--settle {settle}"
     if json:
         say(pretty(_fields(done)))
         return
     say("".join(f"{line}\n" for line in _done(done)))
-    complain(_unknown(done, file))
+    complain(_unknown(done, again))
 
 
 def _done(done: Restored) -> list[str]:
@@ -86,8 +100,8 @@ def _done(done: Restored) -> list[str]:
     return lines
 
 
-def _unknown(done: Restored, file: Path) -> str:
-    """What an operator has to know before a server starts."""
+def _unknown(done: Restored, again: str) -> str:
+    """What an operator has to know before a server starts. `again` is how to restore the same once more."""
     said = (
         "Unknown from now on is what was done after that moment: API keys that were made, approvals that were given, "
         "call ids that were taken; such a call runs again if it is sent again. Calls that were erased after it are "
@@ -96,7 +110,7 @@ def _unknown(done: Restored, file: Path) -> str:
     if done.holdings.api_keys:
         said += (
             "API keys that were revoked after that moment are good again: revoke them, or all of them with "
-            f"'toolyard restore {file} --revoke-keys'\n"
+            f"'toolyard restore {again} --revoke-keys'\n"
         )
     return said
 

@@ -112,7 +112,11 @@ def _serve_in_group(read: SettingsReader, member: GroupMember) -> None:
         text = announcement(yard, served, listening.address, member.of)
         line.tell(News(TakesCalls(os.getpid(), yard.store.node, text)))
 
-    _until_stopped(yard, listener, announce, following)
+    try:
+        _until_stopped(yard, listener, announce, following)
+    finally:
+        if line.is_cut:
+            member.leave_folder()
 
 
 def _until_stopped(

@@ -88,6 +88,7 @@ from ..lifecycle import workers as worker_routes
 from ..lifecycle.requests import RequestHandlers
 from ..lifecycle.sessions import SessionHandlers
 from ..mcp.assembly import McpDependencies, assembled
+from ..mcp.methods.resources import NamedResources
 from ..mcp.protocol.refusals import MCP
 from ..oxp import handlers as family_routes
 from ..oxp.handlers import OxpHandlers
@@ -260,6 +261,7 @@ class Yard:
         self.engine = Engine(
             plans, requirer, node, recorded, self._recorder, ring, quotas, questions, clock, self.limiting.limiter
         )
+        self._named: NamedResources | None = None
         self.upstreams = self._gateway(plans, held)
         self.intake = Intake(self.engine, self.readiness, self.metrics, self.witness, clock)
         lacking = AccountNeeds(store, settings.approval_wait_s)
@@ -292,8 +294,9 @@ class Yard:
             return None
         hosts = {up.name: source.host for source in reversed(self.sources) for up in source.upstreams}
         tools = UpstreamTools(self.catalogue, plans, self._lock, check_listing, hosts)
+        self._named = NamedResources(self._node, self.settings.retention_s)
         upstreams: Upstreams = load("gateway")(
-            wanted, tools, self.store, self._ring, held, self.settings.max_result_bytes
+            wanted, tools, self.store, self._ring, held, self.settings.max_result_bytes, self._named.keep
         )
         self.runners["upstream"] = upstreams
         return upstreams
@@ -547,7 +550,7 @@ class Yard:
     def _mcp(self, clock: Clock) -> list[Route]:
         parts = McpDependencies(
             self.settings, self.sources, self.catalogue, self.engine, self._node, self._ring, self.intake,
-            self.witness, self.limiting.streams, self.telling, self._quotas, self._replies,
+            self.witness, self.limiting.streams, self.telling, self._quotas, self._replies, self.upstreams, self._named,
         )  # fmt: skip
         self.mcp, routes = assembled(parts, clock)
         self.mcp_routes = [route for route in routes if route.path == "/mcp"]

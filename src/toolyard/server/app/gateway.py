@@ -15,18 +15,15 @@ from ...model.run import Run
 from ...model.tool import Tool
 from ...model.upstream import Given, SecretName, Upstream
 from ...store.contract import Store
-from ...store.values import Note, StoreDown
+from ...store.values import StoreDown, UpstreamRecord
 from ...text.scrubber import Scrubber
 from ...trust.requirements.secrets import HeldSecrets
 from ...trust.sealing.ring import KeyRing
 from ...upstream.connection import MOST_BYTES, UpstreamAccess
 from ...upstream.faults import NoSecret, NotSent
-from ...upstream.upstreams import FollowedUpstream, Upstreams
+from ...upstream.upstreams import FollowedUpstream, ResultNames, Upstreams
 
 PURPOSE = "upstream"
-KIND = "upstream's list"
-KEPT_S = 366 * 86400.0
-"""How long a list is kept of an upstream that is not heard of any more."""
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -58,27 +55,24 @@ class UpstreamSecrets:
 
 
 class LedgerShelf:
-    """Lists of upstreams in the ledger, where the next start finds them. They are nobody's: no caller has an empty
-    name."""
+    """Lists of upstreams in the ledger, where the next start finds them."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     async def kept(self, upstream: Upstream) -> bytes | None:
-        kept = await self._store.note(*_note(upstream))
+        """An upstream that has moved is another one."""
+        found = next((each for each in await self._store.upstreams() if each.name == upstream.name), None)
+        if found is None or found.address != upstream.address:
+            return None
         try:
-            return None if kept is None else zlib.decompress(kept)
+            return zlib.decompress(found.listing)
         except zlib.error:
             return None
 
     async def keep(self, upstream: Upstream, listing: bytes) -> None:
         with suppress(StoreDown):  # it is listed again with the next start
-            await self._store.put_note(Note(*_note(upstream), zlib.compress(listing)), KEPT_S)
-
-
-def _note(upstream: Upstream) -> tuple[str, str, str, str]:
-    """Its place among the notes: an upstream that has moved is another one."""
-    return KIND, "", "", f"{upstream.name} {upstream.address}"
+            await self._store.put_upstream(UpstreamRecord(upstream.name, upstream.address, zlib.compress(listing)))
 
 
 class UpstreamKeys:
@@ -100,17 +94,21 @@ def gateway(
     ring: KeyRing,
     held: HeldSecrets,
     most_bytes: int,
+    named: ResultNames,
 ) -> Upstreams:
-    """All upstreams of a server, not connected to yet."""
+    """All upstreams of a server, not connected to yet. `named` is told of the resources that results name."""
     secrets = UpstreamSecrets(held, most_bytes)
-    return Upstreams(upstreams, secrets.reach, LedgerShelf(store), tools.serve, UpstreamKeys(ring).of)
+    return Upstreams(upstreams, secrets.reach, LedgerShelf(store), tools.serve, UpstreamKeys(ring).of, named)
 
 
 async def idle_upstreams(upstreams: Iterable[Upstream], store: Store, held: HeldSecrets) -> dict[str, FollowedUpstream]:
     """By their names, what is known of upstreams where no server runs: they can be asked, and nothing of them is
     served."""
     shelf, secrets = LedgerShelf(store), UpstreamSecrets(held)
-    made = {each.name: FollowedUpstream(each, secrets.reach, shelf, _served_nowhere) for each in upstreams}
+    made = {
+        each.name: FollowedUpstream(each, secrets.reach, shelf, _served_nowhere, _told_nobody, _told_nobody)
+        for each in upstreams
+    }
     for each in made.values():
         await each.serve_kept()
     return made
@@ -118,6 +116,10 @@ async def idle_upstreams(upstreams: Iterable[Upstream], store: Store, held: Held
 
 async def _served_nowhere(upstream: Upstream, tools: Sequence[Tool]) -> Mapping[str, str]:
     return {}
+
+
+def _told_nobody(what: object) -> None:
+    """Nobody has asked to be told."""
 
 
 def _filled(given: Mapping[str, Given], found: Mapping[str, str]) -> dict[str, str]:

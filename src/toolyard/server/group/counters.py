@@ -35,7 +35,7 @@ class GroupCounters:
     async def opened(self) -> AsyncIterator[None]:
         """Answers the others as long as the block runs."""
         self._before = _before(self._file(self._member.number))
-        path = self._socket(self._member.number)
+        path = self._member.socket
         path.unlink(missing_ok=True)  # of the process that died
         server = await asyncio.start_unix_server(self._answer, path)
         try:
@@ -61,7 +61,7 @@ class GroupCounters:
             return self._own()
         try:
             async with asyncio.timeout(ANSWERS_WITHIN_S):
-                reader, writer = await asyncio.open_unix_connection(self._socket(number))
+                reader, writer = await asyncio.open_unix_connection(self._member.socket_of(number))
                 try:
                     return decode_as(await reader.read(), ProcessCounts)
                 finally:
@@ -88,9 +88,6 @@ class GroupCounters:
 
     def _file(self, number: int) -> Path:
         return Path(self._member.folder, f"{number}.counts")
-
-    def _socket(self, number: int) -> Path:
-        return Path(self._member.folder, f"{number}.sock")
 
 
 def _read(path: Path) -> ProcessCounts | None:

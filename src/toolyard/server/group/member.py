@@ -5,6 +5,7 @@ The parent hands it over as an argument. The folder is the group's alone and is 
 """
 
 import os
+import shutil
 import signal
 import socket
 from contextlib import suppress
@@ -88,6 +89,20 @@ class GroupMember(Struct, frozen=True):
     def shares(self) -> Path:
         return Path(self.folder, SHARES)
 
+    @property
+    def socket(self) -> Path:
+        """Where this process answers the others of its group."""
+        return self.socket_of(self.number)
+
+    def socket_of(self, number: int) -> Path:
+        return Path(self.folder, f"{number}.sock")
+
+    def leave_folder(self) -> None:
+        """Removes the folder, unless others of the group still use it: who does that otherwise, the parent, is gone."""
+        self.socket.unlink(missing_ok=True)
+        if not any(self.socket_of(number).exists() for number in range(1, self.of + 1)):
+            shutil.rmtree(self.folder, ignore_errors=True)
+
 
 def check_group(settings: Settings) -> None:
     """Raises SettingsError for several processes where only one can serve."""
@@ -122,6 +137,8 @@ class ParentLine:
 
     def __init__(self, member: GroupMember) -> None:
         self._line = member.take(member.line)
+        self.is_cut = False
+        """Whether the parent is gone."""
 
     def tell(self, news: News) -> None:
         with suppress(OSError):  # the parent is gone, and so will this process be
@@ -135,4 +152,5 @@ class ParentLine:
         with suppress(OSError):  # a parent that was killed with something of ours unread
             while self._line.recv(1):
                 pass
+        self.is_cut = True
         os.kill(os.getpid(), signal.SIGTERM)

@@ -1,6 +1,7 @@
 """MCP's composition root: the one place that names its concrete parts and puts them together."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -24,7 +25,7 @@ from .methods.client_answers import ClientAnswers
 from .methods.client_requests import Asking
 from .methods.dispatcher import Dispatcher, McpParts, ServerInfo
 from .methods.offers import Lane, Offers
-from .methods.resources import GivenResources
+from .methods.resources import GivenResources, NamedResources
 from .methods.resumed_calls import Following
 from .methods.subscriptions import Subscriptions
 from .methods.tasks import Tasks
@@ -33,12 +34,15 @@ from .methods.tools_list import ToolPages
 from .methods.url_completions import Completions
 from .protocol.event_ids import Places
 from .protocol.question_ids import QuestionIds
-from .protocol.request_state import States
+from .protocol.request_state import States, UpstreamStates
 from .protocol.sessions import McpSessions
 from .transports.cancellation import RunningRequests
 from .transports.http import McpHttp
 from .transports.http_stream import Keeping
 from .transports.resumed_streams import OlderStreams
+
+if TYPE_CHECKING:
+    from .methods.upstream_offers import Gateway, UpstreamOffers
 
 
 class McpDependencies(Struct, frozen=True):
@@ -56,6 +60,9 @@ class McpDependencies(Struct, frozen=True):
     telling: ModelText
     quotas: Quotas
     replies: ReplyBudget
+    gateway: "Gateway | None" = None
+    """The upstreams, where there are any."""
+    named: NamedResources | None = None
 
 
 def assembled(ground: McpDependencies, clock: Clock) -> tuple[McpParts, list[Route]]:
@@ -66,11 +73,14 @@ def assembled(ground: McpDependencies, clock: Clock) -> tuple[McpParts, list[Rou
     ttl_ms, most = int(settings.retention_s * 1000), ground.quotas.most("subscriptions")
     states = States(ground.ring, settings.answer_wait_s, clock.now)
     own = engine.own_calls
-    given = GivenResources(node, own, settings.retention_s, telling)
+    gateway = ground.gateway
+    owners = () if gateway is None else frozenset(gateway.owners)
+    given = GivenResources(node, own, settings.retention_s, telling, owners)
     ids = QuestionIds(ground.ring)
     following = Following(engine, node, states, ids, given, settings.sync_wait_s, ttl_ms, telling)
     tasks = Tasks(store, own, catalogue, following, questions, ground.witness, ttl_ms, telling)
-    subscriptions = Subscriptions(catalogue, store, own, tasks, ground.streams, most)
+    tells_of = _of_any if gateway is None else gateway.tells_of
+    subscriptions = Subscriptions(catalogue, store, own, tasks, ground.streams, most, tells_of)
     completions = Completions(node, subscriptions, own)
     parts = CallParts(
         ground.intake, engine, catalogue, node, states, given, following, telling, ids, ttl_ms,
@@ -78,7 +88,15 @@ def assembled(ground: McpDependencies, clock: Clock) -> tuple[McpParts, list[Rou
     )  # fmt: skip
     asking = Asking(store, clock.new_id)
     lane = _authors_lane(ground.sources, subscriptions, asking, ground.ring)
-    offers = Offers(lane, given, engine, ground.intake)
+    upstreams: UpstreamOffers | None = None
+    if gateway is not None:
+        made = load("upstream_offers")
+        made.FollowedResources(gateway, subscriptions)
+        asked = UpstreamStates(ground.ring, settings.answer_wait_s, clock.now)
+        upstreams = made.UpstreamOffers(
+            made.UpstreamParts(gateway, ground.named, own, asked, asking, ids, telling, settings.mcp_page_size)
+        )
+    offers = Offers(lane, given, engine, ground.intake, upstreams)
     identity = ServerInfo(settings.name, settings.shown_title, settings.instructions)
     pages = ToolPages(catalogue, settings.mcp_page_size)
     dispatcher = Dispatcher(Calling(parts), pages, tasks, subscriptions, offers, identity)
@@ -89,6 +107,11 @@ def assembled(ground: McpDependencies, clock: Clock) -> tuple[McpParts, list[Rou
     running = RunningRequests(node, own)
     http = McpHttp(dispatcher, sessions, streams, answers, keeping, ground.replies, running, catalogue)
     return McpParts(dispatcher, subscriptions, answers), http.routes()
+
+
+def _of_any(uri: str) -> bool:
+    """Without upstreams, whatever is followed is the author's."""
+    return True
 
 
 def _authors_lane(

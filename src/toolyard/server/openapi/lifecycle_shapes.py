@@ -65,7 +65,8 @@ class WaitingPlace(Shape):
 
 
 class ListedCall(Shape, rename="camel"):
-    """A call as its caller sees it: `value` once it is complete, `error` once it has failed."""
+    """A call as its caller sees it: `value` once it is complete, with the `content` that came with it from another MCP
+    server, if any; `error` once it has failed."""
 
     call_id: str
     tool: str
@@ -83,6 +84,7 @@ class ListedCall(Shape, rename="camel"):
     progress: dict[str, Any] | UnsetType = UNSET
     effects: Literal["none", "unknown"] | UnsetType = UNSET
     value: Any = UNSET
+    content: list[Any] | UnsetType = UNSET
     error: Failure | UnsetType = UNSET
     family: str | UnsetType = UNSET
     other_families: list[str] | UnsetType = UNSET

@@ -52,9 +52,8 @@ class OxpCall(QuietChannel):
         return engine.call(tool, self.command, self.caller, self, self.origin.base_url)
 
     def encode(self, tool: Tool | None, outcome: Outcome) -> Reply | Coroutine[Any, Any, Reply]:
-        value = outcome.value
         is_recorded = self.command.call_id is not None
-        if is_recorded and value is not None and not self._handlers.replies.may_keep(self.origin, len(value)):
+        if is_recorded and not self._handlers.replies.may_keep(self.origin, outcome.size):
             return self._encode_later()
         return self._encoded(outcome)
 

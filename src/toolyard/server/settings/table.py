@@ -58,6 +58,8 @@ PREFIX = "TOOLYARD_"
 REFERENCE = "toolyard.reference"
 """What is served where nothing is named, to look around."""
 FOR_TESTS = "TOOLYARD_TEST_"
+FLAGS = {"serve_processes": "--processes"}
+"""The flags that are not named as their settings are."""
 OTHERS = frozenset(
     {
         "TOOLYARD_SERVER",
@@ -335,7 +337,7 @@ def load_settings(
         values.update(source)
     for name, value in flags.items():
         _known(name, name, None)
-        given = _read(name, value, f"--{name.replace('_', '-')}", _nowhere)
+        given = _read(name, value, FLAGS.get(name) or f"--{name.replace('_', '-')}", _nowhere)
         values[name] = [*values.get(name, ()), *given] if _row(name).metadata["adds"] else given
     # As `toolyard.toml`, the lock counts by being there; whoever wants none says lock = "off".
     if "lock_file" not in values and Path(LOCK_FILE).exists():

@@ -14,6 +14,7 @@ from ...model.lifecycle import State
 from ...model.record import NewCall, Ran
 from ..hints import came as came_with
 from ..values import Begun, NotedCalls, key_conflict, queue_full
+from ..write_behind import size_of
 from .batches import MOST_BYTES_AT_ONCE
 from .connections import Connection
 from .rows import SQL, PendingHints, Row, call_of, columns, found_by, key_values, new_values, ran_values, text
@@ -146,9 +147,8 @@ async def record(connection: Connection, again: bool, calls: Sequence[tuple[int,
     time."""
     parts, size = [list[Row]()], 0
     for seq, ran in calls:
-        row = ran_values(ran, seq)
-        parts[-1].append(row)
-        size += len(row[8]) + len(row[15] or b"")
+        parts[-1].append(ran_values(ran, seq))
+        size += size_of(ran)
         if size > MOST_BYTES_AT_ONCE:
             parts, size = [*parts, []], 0
     if len(parts) == 1:

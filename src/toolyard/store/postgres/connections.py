@@ -185,9 +185,9 @@ class Pool:
         return connection
 
 
-async def connect(url: str, settings: str = "") -> Connection:
-    """Raises what `BREAKS` names."""
-    connection: Connection = await asyncpg.connect(url, timeout=CONNECT_S, command_timeout=COMMAND_S)
+async def connect(url: str, settings: str = "", command_s: float | None = COMMAND_S) -> Connection:
+    """`command_s` is how long a command may take; None for as long as it takes. Raises what `BREAKS` names."""
+    connection: Connection = await asyncpg.connect(url, timeout=CONNECT_S, command_timeout=command_s)
     try:
         await connection.execute(PLANS + PROMISES + settings)
     except BREAKS:
@@ -203,10 +203,10 @@ async def hang_up(connection: Connection) -> None:
         connection.terminate()
 
 
-async def first_connection(url: str) -> Connection:
+async def first_connection(url: str, command_s: float | None = COMMAND_S) -> Connection:
     """When the server starts, what is wrong with the address is said as it is."""
     try:
-        return await connect(url)
+        return await connect(url, command_s=command_s)
     except (asyncpg.ClientConfigurationError, ValueError) as error:
         raise SetupError("this is not an address of a PostgreSQL database", place(url)) from error
     except asyncpg.InvalidAuthorizationSpecificationError as error:

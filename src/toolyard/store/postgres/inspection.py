@@ -49,5 +49,6 @@ async def _inspect(connection: Connection) -> Inspection:
         clock_ahead_s=ahead,
         expiring=tuple((row[0], row[1]) for row in await connection.fetch(EXPIRING)),
         heads=tuple(Mark(*row) for row in heads),
+        has_api_keys=await connection.fetchval("SELECT true FROM api_keys LIMIT 1") is not None,
         has_sealed=await connection.fetchval("SELECT true FROM vault LIMIT 1") is not None,
     )

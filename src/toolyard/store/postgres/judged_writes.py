@@ -121,9 +121,12 @@ def _values(after: CallState, ending: Ending | None) -> Row:
         after.seq, after.state.value, after.code, after.waiting_for, after.attempt, after.losses, after.holder,
         after.lease_until, after.run_until, after.started_at, after.finished_at, after.seen_at, after.heartbeat,
         after.progress, after.effects, after.digest,
-        *((False, None, None, None) if ending is None else (True, ending.duration_ms, ending.value, ending.error)),
+        *(_NOT_ENDED if ending is None else (True, ending.duration_ms, ending.value, ending.error, ending.extra)),
         after.queue_until,
     )  # fmt: skip
+
+
+_NOT_ENDED = (False, None, None, None, None)
 
 
 def _happened(change: JudgedChange) -> Happened:

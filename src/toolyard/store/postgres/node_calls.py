@@ -7,7 +7,7 @@ row is locked.
 from collections.abc import Sequence
 
 from ...model.judge import Judged
-from ...model.record import CallRecord, packed
+from ...model.record import CallRecord
 from ...model.writes import ByNumber, Finish, LeaseTerms
 from ..hints import Topic
 from ..values import ROLLUPS_KEPT_S
@@ -85,6 +85,6 @@ def _lost_to(mine: Finish, there: CallRecord | None, again: bool) -> CallRecord 
     if not again or there is None:
         return there
     ending = mine.ending
-    wanted = (mine.attempt, ending.state, ending.code, ending.value, ending.error)
-    value, error = (None if each is None else packed(each, there.extra) for each in (there.value, there.error))
-    return None if (there.attempt, there.state, there.code, value, error) == wanted else there
+    wanted = (mine.attempt, ending.state, ending.code, ending.value, ending.error, ending.extra)
+    is_there = (there.attempt, there.state, there.code, there.value, there.error, there.extra)
+    return None if is_there == wanted else there

@@ -25,7 +25,12 @@ from .rows import SQL, PendingHints, encode
 SEND_EVERY_S = 0.01
 LOOK_EVERY_S = 0.2
 LOOK_SELDOM = 5
-"""At workers and API keys: once in so many looks."""
+"""At what is looked at as a whole: once in so many looks."""
+WHOLE = {
+    Topic.WORKERS: SQL.workers_alive,
+    Topic.UPSTREAMS: SQL.upstream_revisions,
+    Topic.KEYS: SQL.key_changes,
+}
 LISTEN_AGAIN_S, STILL_THERE_S = 0.5, 5.0
 LONGEST_PAYLOAD = 7900
 LONGEST_CHANNEL = 63
@@ -212,7 +217,7 @@ class Poller:
             ((is_any,),) = await self._fetch(SQL.any_pending)
             if is_any:
                 self._hints.tell(Topic.PENDING)
-        for topic, sql in ((Topic.WORKERS, SQL.workers_alive), (Topic.KEYS, SQL.key_changes)):
+        for topic, sql in WHOLE.items():
             if watched(topic) and looks % LOOK_SELDOM == 0:
                 self._compare_whole(topic, [tuple(row) for row in await self._fetch(sql)])
 

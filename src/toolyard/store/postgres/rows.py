@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from ...model.lifecycle import State
-from ...model.record import CallKey, CallRecord, Ending, NewCall, Ran, error_of, value_of
+from ...model.record import CallKey, CallRecord, Ending, NewCall, Ran
 from ...model.writes import CallState, request_id
 from ..hints import Topic
 from ..sql_files import statements
@@ -19,7 +19,7 @@ Row = tuple[Any, ...]
 
 encode = msgspec.json.Encoder().encode
 _STATES = {state.value: state for state in State}
-NO_ENDING = (None,) * 6
+NO_ENDING = (None,) * 7
 PARTS = ("call", "cut_call", "size", "standing", "living", "changed", "lives", "found", "place", "fits", "wanted")
 """Of statements."""
 
@@ -68,7 +68,7 @@ def note_values(note: Note, keep_s: float) -> Row:
 
 
 def ending_values(ending: Ending) -> Row:
-    return ending.state, ending.code, ending.duration_ms, ending.value, ending.error, ending.effects
+    return ending.state, ending.code, ending.duration_ms, ending.value, ending.error, ending.effects, ending.extra
 
 
 def ran_values(call: Ran, seq: int) -> Row:
@@ -79,8 +79,8 @@ def ran_values(call: Ran, seq: int) -> Row:
         seq, caller.tenant, caller.subject, command.family, text(run.call_id), command.wire, text(command.tool_id),
         tool.reference, command.input_json, text_or_none(caller.user_id), text_or_none(run.trace_id), tool.on_lost,
         "COMPLETE" if error is None else "ERROR", "success" if error is None else error.code, outcome.duration_ms,
-        None if outcome.value is None else value_of(outcome), None if error is None else error_of(outcome, error),
-        None if error is None else error.effects,
+        None if outcome.value is None else bytes(outcome.value), None if error is None else encode(error.members()),
+        None if error is None else error.effects, None if outcome.extra is None else bytes(outcome.extra),
     )  # fmt: skip
 
 

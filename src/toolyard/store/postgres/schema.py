@@ -19,8 +19,9 @@ WHERE newest >= last_value + is_called::integer
 
 
 async def migrate(url: str) -> str:
-    """Brings the schema up to date, and gives its name. Nodes that start together do it once."""
-    connection = await first_connection(url)
+    """Brings the schema up to date, and gives its name. Nodes that start together do it once. It takes as long as it
+    takes, for who migrates a large ledger and for who waits for that."""
+    connection = await first_connection(url, command_s=None)
     try:
         schema = await connection.fetchval("SELECT current_schema()")
         if schema is None:

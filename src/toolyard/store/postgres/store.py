@@ -58,6 +58,7 @@ from ..values import (
     Rollup,
     StoreDown,
     StoredQuestion,
+    UpstreamRecord,
     Usage,
 )
 from ..write_behind import WriteBehind, in_blocks, in_portions
@@ -72,7 +73,7 @@ from .connections import Connection, Pool, store_down
 from .erasures import PastErasure, WrittenBehind
 from .lease import NOT_FLUSHED, Lease
 from .notifications import HintingPool, Listener, Poller, Sender, channel_of
-from .rows import SQL, call_of, columns, encode, found_by, key_values, note_values, standing_of, text
+from .rows import SQL, PendingHints, call_of, columns, encode, found_by, key_values, note_values, standing_of, text
 from .schema import migrate
 from .shared_limits import NodeSlots, share_usage
 from .trust import PostgresApiKeys, PostgresAudit, PostgresSealed
@@ -116,7 +117,7 @@ class PostgresStore:
         self._begins = Batches("calls that begin", self._begin_all, lambda begun: len(begun.call.input))
         self._records = Batches("calls that ran", self._record_all)
         self.behind = WriteBehind(self._write_waiting, time.time)
-        self._finishes = Batches("calls that end", self._finish_all, lambda done: len(done.ending.value or b""))
+        self._finishes = Batches("calls that end", self._finish_all, lambda done: done.ending.size)
         self._beats = Batches("heartbeats", self._beat_all, lanes=LANES)
         self._answers = Batches("answers", self._answer_all, _answer_size, LANES)
         self._writes = Batches("decisions", self._judge_all)
@@ -462,6 +463,31 @@ class PostgresStore:
     async def workers(self) -> list[WorkerRecord]:
         return [WorkerRecord(*row) for row in await self._ledger.fetch(SQL.workers)]
 
+    # -- upstreams ---------------------------------------------------------------------------------
+
+    async def put_upstream(self, upstream: UpstreamRecord) -> bool:
+        values = (text(upstream.name), text(upstream.address), upstream.listing)
+
+        async def put(connection: Connection, again: bool, told: PendingHints) -> bool:
+            is_news = bool(await connection.fetchval(SQL.put_upstream, *values)) or again
+            if is_news:
+                told.add((Topic.UPSTREAMS, ""))
+            return is_news
+
+        return await self._ledger.write(put)
+
+    async def upstreams(self) -> list[UpstreamRecord]:
+        return [UpstreamRecord(*row) for row in await self._ledger.fetch(SQL.upstreams)]
+
+    async def drop_upstream(self, name: str) -> bool:
+        async def drop(connection: Connection, again: bool, told: PendingHints) -> bool:
+            was_there = bool(await connection.fetch(SQL.drop_upstream, text(name))) or again
+            if was_there:
+                told.add((Topic.UPSTREAMS, ""))
+            return was_there
+
+        return await self._ledger.write(drop)
+
     # -- questions, notes, events of calls ---------------------------------------------------------
 
     async def ask(self, seq: int, attempt: int, name: str, question: bytes) -> bytes | None:
@@ -566,7 +592,7 @@ class PostgresStore:
 
 
 def _answer_size(answer: Answer | HandBack) -> int:
-    return len(answer.ending.value or b"") if isinstance(answer, Answer) else 0
+    return answer.ending.size if isinstance(answer, Answer) else 0
 
 
 def _begun(made: Beginning) -> Begun:

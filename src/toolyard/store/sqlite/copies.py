@@ -16,20 +16,12 @@ import apsw
 from msgspec import Struct
 
 from ...model.errors import SetupError, SourcePlace
+from ..inspection import COUNTED, Holdings
 from .file import BUSY_MS, COPY_TABLE, FileMark, drop_notes, mark_of, refuse_part, wal_of
 from .rows import SQL
 
 LEFTOVERS = ("", "-journal", "-wal", "-shm", ".lock")
 """What may be left of a draft."""
-COUNTED = {
-    "calls": ("SELECT count(*) FROM calls", "SELECT coalesce(sum(count), 0) FROM blocks"),
-    "call_ids": ("SELECT count(*) FROM keys",),
-    "api_keys": ("SELECT count(*) FROM api_keys WHERE revoked IS NULL",),
-    "revoked_keys": ("SELECT count(*) FROM api_keys WHERE revoked IS NOT NULL",),
-    "sessions": ("SELECT count(*) FROM sessions",),
-    "sealed": ("SELECT count(*) FROM vault",),
-    "audit_entries": ("SELECT coalesce(sum(count), 0) FROM audit",),
-}
 NEWEST = (
     "SELECT max(created_at) FROM calls",
     "SELECT max(finished_at) FROM calls",
@@ -37,21 +29,6 @@ NEWEST = (
     "SELECT max(at) FROM audit_heads",
     "SELECT max(created) FROM api_keys",
 )
-
-
-class Holdings(Struct, frozen=True):
-    """How much a ledger has of each thing."""
-
-    calls: int
-    call_ids: int
-    """Those that are taken: a call with one of them is not run again."""
-    api_keys: int
-    """Those that are not revoked."""
-    revoked_keys: int
-    sessions: int
-    sealed: int
-    """Secrets, and accounts at providers."""
-    audit_entries: int
 
 
 class CopyNotes(Struct, frozen=True):

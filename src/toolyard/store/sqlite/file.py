@@ -59,6 +59,8 @@ async def lock(path: Path) -> IO[bytes]:
         )
     try:
         lock = os.fdopen(_private(path.with_name(path.name + ".lock")), "a+b")
+        if path.exists():
+            give_to_owner_of(path, lock.fileno())
     except OSError as error:
         raise SetupError(f"the ledger cannot be made: {error.strerror}", SourcePlace(str(path))) from None
     for _ in range(LOCK_TRIES):
@@ -86,6 +88,15 @@ def _private(path: Path) -> int:
     with suppress(PermissionError):  # another user's, who may write it
         os.fchmod(descriptor, 0o600)
     return descriptor
+
+
+def give_to_owner_of(path: Path, file: Path | int) -> None:
+    """Has a file that root makes beside a ledger be its server's, which may be another user, and could not open it
+    otherwise. (SQLite does so by itself with `-wal`.)"""
+    owner = path.stat()
+    if os.geteuid() == 0 != owner.st_uid:
+        with suppress(PermissionError):  # a root that may not, as in many containers
+            os.chown(file, owner.st_uid, owner.st_gid)
 
 
 def opened(path: Path) -> apsw.Connection:

@@ -35,6 +35,7 @@ def inspect(path: Path) -> Inspection:
             newest_at=newest(connection),
             expiring=tuple(_rows(connection, EXPIRING)),
             heads=tuple(Mark(*row) for row in _rows(connection, HEADS)),
+            has_api_keys=bool(_rows(connection, "SELECT 1 FROM api_keys LIMIT 1")),
             has_sealed=bool(_rows(connection, SEALED)),
         )
 

@@ -8,7 +8,7 @@ import msgspec
 
 from ...model.judge import Judged, frees_key
 from ...model.lifecycle import ENDED, State
-from ...model.record import CallKey, CallRecord, Ending, NewCall, Ran, error_of, value_of
+from ...model.record import CallKey, CallRecord, Ending, NewCall, Ran
 from ...model.worker import whose_of
 from ...model.writes import ByNumber, CallState, Write, request_id
 from ..blocks import charge_of
@@ -132,17 +132,18 @@ _ALIVE = {
 
 def ending(cursor: apsw.Cursor, ended: Ending, now: float) -> tuple[Any, ...]:
     """As FINISH and its like take it."""
-    kept = _kept(cursor, ended.value)
-    return (ended.state, ended.code, now, ended.duration_ms, *kept, ended.error, ended.effects)
+    kept, extra = _kept(cursor, ended.value), _kept(cursor, ended.extra)
+    return (ended.state, ended.code, now, ended.duration_ms, *kept, ended.error, ended.effects, *extra)
 
 
 def ran(cursor: apsw.Cursor, call: Ran, now: float, charges: Charges) -> tuple[Any, ...]:
     """A row of RECORD. Made for every call on the fast lane, so there is nothing between."""
     command, run, outcome = call
     caller, tool, error = run.caller, run.tool, outcome.error
-    input, value = command.input_json, None if outcome.value is None else value_of(outcome)
-    failure = None if error is None else error_of(outcome, error)
-    result = len(value or b"") + len(failure or b"")
+    input, value = command.input_json, None if outcome.value is None else bytes(outcome.value)
+    failure = None if error is None else encode(error.members())
+    extra = None if outcome.extra is None else bytes(outcome.extra)
+    result = len(value or b"") + len(failure or b"") + len(extra or b"")
     who = caller.tenant, caller.subject
     charges[who] = charges.get(who, 0) + charge_of(len(input), result)
     return (
@@ -150,7 +151,7 @@ def ran(cursor: apsw.Cursor, call: Ran, now: float, charges: Charges) -> tuple[A
         *_kept(cursor, input), caller.user_id, run.trace_id, tool.on_lost,
         "COMPLETE" if error is None else "ERROR", "success" if error is None else error.code,
         now, now, outcome.duration_ms,
-        *_kept(cursor, value), failure, None if error is None else error.effects,
+        *_kept(cursor, value), failure, None if error is None else error.effects, *_kept(cursor, extra),
     )  # fmt: skip
 
 
@@ -204,10 +205,10 @@ def erase(cursor: apsw.Cursor, tenant: str | None, user_id: str) -> int:
 
 
 def _remove(cursor: apsw.Cursor, calls: Sequence[Any]) -> None:
-    """Calls, as (number, input's blob, value's blob), with all that belongs to them."""
+    """Calls, as (number, and the blobs of what is kept out of its row), with all that belongs to them."""
     for table in ("calls", "questions", "answers", "call_events"):
-        cursor.executemany(f"DELETE FROM {table} WHERE seq = ?", [(seq,) for seq, _, _ in calls])
-    blobs = [(blob,) for _, *pair in calls for blob in pair if blob is not None]
+        cursor.executemany(f"DELETE FROM {table} WHERE seq = ?", [(seq,) for seq, *_ in calls])
+    blobs = [(blob,) for _, *kept in calls for blob in kept if blob is not None]
     cursor.executemany("DELETE FROM blobs WHERE id = ?", blobs)
 
 
@@ -257,8 +258,8 @@ def save(cursor: apsw.Cursor, before: CallState, judged: Judged) -> None:
     after, ended = judged.standing, judged.ending
     cursor.execute(_SAVE, (*(getattr(after, name) for name in _CHANGING), after.seq))
     if ended is not None:
-        kept = _kept(cursor, ended.value)
-        cursor.execute(SQL.end, (ended.duration_ms, *kept, ended.error, after.seq))
+        kept, extra = _kept(cursor, ended.value), _kept(cursor, ended.extra)
+        cursor.execute(SQL.end, (ended.duration_ms, *kept, ended.error, *extra, after.seq))
         if frees_key(after.session, ended):
             cursor.execute(SQL.release_key, {"seq": after.seq})
     elif before.state in ENDED:

@@ -57,6 +57,7 @@ from ..values import (
     Rollup,
     StoreDown,
     StoredQuestion,
+    UpstreamRecord,
     Usage,
 )
 from ..write_behind import WriteBehind, in_blocks, in_portions, size_of
@@ -222,7 +223,7 @@ class SqliteStore:
             told.add((Topic.ENDED, seq))
             return None
 
-        return await self._whole(await self._writer.change(write, len(ending.value or b"")))
+        return await self._whole(await self._writer.change(write, ending.size))
 
     async def hand_back(self, seq: int, attempt: int) -> None:
         await self._judged(NodeHandBack(seq, attempt, self.node))
@@ -484,6 +485,32 @@ class SqliteStore:
         return await self._writer.write(
             lambda cursor: [WorkerRecord(*row) for row in cursor.execute(SQL.workers, (now,))]
         )
+
+    # -- upstreams ---------------------------------------------------------------------------------
+
+    async def put_upstream(self, upstream: UpstreamRecord) -> bool:
+        said = {"name": upstream.name, "address": upstream.address, "listing": upstream.listing}
+
+        def write(cursor: apsw.Cursor, told: PendingHints) -> bool:
+            is_news = rows.first(cursor, SQL.upstream_is, said) is None
+            cursor.execute(SQL.put_upstream, {**said, "now": self._now()})
+            if is_news:
+                told.add((Topic.UPSTREAMS, ""))
+            return is_news
+
+        return await self._writer.change(write, len(upstream.listing))
+
+    async def upstreams(self) -> list[UpstreamRecord]:
+        return await self._writer.write(lambda cursor: [UpstreamRecord(*row) for row in cursor.execute(SQL.upstreams)])
+
+    async def drop_upstream(self, name: str) -> bool:
+        def write(cursor: apsw.Cursor, told: PendingHints) -> bool:
+            was_there = rows.first(cursor, SQL.drop_upstream, (name,)) is not None
+            if was_there:
+                told.add((Topic.UPSTREAMS, ""))
+            return was_there
+
+        return await self._writer.change(write)
 
     # -- questions, notes, events of calls ---------------------------------------------------------
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from msgspec import Raw
+from msgspec import UNSET, Raw
 
-from ...model.call import CallTool
+from ...model.call import CallTool, decode_extra
 from ...model.channel import Question
 from ...model.errors import Busy, InvalidInput, KeyConflict, Refused, ToolyardError
 from ...model.lifecycle import State
@@ -88,7 +88,8 @@ def _status(error: ToolyardError) -> int:
 
 
 def call_json(call: CallRecord) -> dict[str, Any]:
-    """What its caller may know of a call: everything but what was sealed. A large input or value is not in a list."""
+    """What its caller may know of a call: everything but what was sealed. A large input or value is not in a list.
+    `content` are MCP's blocks, where a result had some beside its value."""
     members: dict[str, Any] = {
         "callId": call.key.call_id,
         "tool": call.reference,
@@ -108,6 +109,8 @@ def call_json(call: CallRecord) -> dict[str, Any]:
     }
     if call.value is not None:
         members["value"] = Raw(call.value)
+        if call.extra is not None and (content := decode_extra(call.extra).content) is not UNSET:
+            members["content"] = content
     elif call.state is State.ERROR:
         members["error"] = Raw(call.error or b"{}")
     return {name: value for name, value in members.items() if value is not None}

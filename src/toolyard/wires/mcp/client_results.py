@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from ...model.errors import Busy, InternalError, RequestError, ToolError
 from ...model.json_value import decode
-from ..model_text import PREVIEW
+from ..model_text import PREVIEW, WRAPPED
 from .headers import mirrored_of
 from .revisions import Revision
 
@@ -153,8 +153,11 @@ def value_of(result: Mapping[str, Any], tool: Listed, schema: dict[str, Any] | N
     value = result["structuredContent"]
     if schema is not None:
         check(value, schema, compile)
-    # Where the text was cut it cannot be compared, and the note says whether the value is wrapped.
-    preview = _object(_object(result, "_meta"), PREVIEW)
+    # Where the text was cut, or is not the value's, it cannot be compared: a note says whether the value is wrapped.
+    meta = _object(result, "_meta")
+    if isinstance(meta.get(WRAPPED), bool):
+        return value["result"] if meta[WRAPPED] and isinstance(value, dict) and "result" in value else value
+    preview = _object(meta, PREVIEW)
     if preview:
         return value["result"] if preview.get("wrapped") is True and isinstance(value, dict) else value
     return value["result"] if tool.wraps and _is_wrapped(value, schema, text_of(content)) else value

@@ -2,7 +2,8 @@
 
 The text of a result is for models, and goes out as the server's `ModelText` has it. `structuredContent` is for
 programs, and goes out byte for byte. Results are put together from bytes that are JSON already: a value is encoded
-once, when the tool returns it.
+once, when the tool returns it. A result that came from another MCP server (`ResultExtra`) goes out as it came: its
+blocks, its value and its `_meta`.
 """
 
 from collections.abc import Mapping
@@ -10,15 +11,18 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 import msgspec
-from msgspec import Raw
+from msgspec import UNSET
 
-from ...model.call import Outcome, ResultExtra
+from ...model.call import Outcome, decode_extra
 from ...model.errors import Busy, InvalidInput, MissingRequirements, Problem, ToolError, ToolyardError
 from ...model.json_value import decode, decode_as
 from ...model.tool import Tool
-from ..model_text import ESCAPED, HIDDEN, PREVIEW, ModelText, ShownText
+from ..model_text import ESCAPED, HIDDEN, PREVIEW, WRAPPED, ModelText, ShownText
+from .params import RELATED_TASK, SERVER_INFO, SUBSCRIPTION
 from .revisions import Revision
 
+OWN_PREFIX, OWN_NAMES = "toolyard/", (SERVER_INFO, RELATED_TASK, SUBSCRIPTION)
+"""What this server alone says in `_meta`. By another server it would be about that one, or a pretence."""
 AS_IT_IS = ModelText()
 _encode = msgspec.json.Encoder().encode
 _BEFORE, _AFTER = "toolyard://calls/", "/content"
@@ -49,7 +53,7 @@ def encode_outcome(
     """The result of a call. Where the tool is gone meanwhile (None) it has text alone. `is_kept`: whether all of a
     result that is too long can be read elsewhere."""
     if outcome.extra is not None:
-        return _encode_rich(tool, outcome, outcome.extra, revision, policy, is_kept)
+        return _RichOutcome(tool, outcome, revision, policy, is_kept).encode()
     if outcome.error is not None:
         return encode_failure(outcome.error, revision, policy)
     value = bytes(outcome.value or b"null")
@@ -70,40 +74,6 @@ def encode_outcome(
         if PREVIEW in notes:
             notes[PREVIEW]["wrapped"] = True
     return _finished(content, b',"structuredContent":%b' % value, revision, notes)
-
-
-def _encode_rich(
-    tool: Tool | None, outcome: Outcome, extra: ResultExtra, revision: Revision, policy: ModelText, is_kept: bool
-) -> bytes:
-    """The result of a tool whose server said more than a value: its content as it came, the structured value beside it,
-    and its `_meta`, in which our own members win."""
-    error, value = outcome.error, bytes(outcome.value or b"null")
-    if extra.is_content:
-        shown = value
-    elif isinstance(extra.content, Raw):
-        shown = bytes(extra.content)
-    else:
-        shown = _encode([sentence_of(error)]) if error is not None else b"[%b]" % value
-    blocks, notes = [block(each, revision) for each in blocks_of(decode(shown))], dict[str, Any]()
-    if not policy.lets_through(shown):
-        blocks, notes = _ResultText(policy, outcome, shown, is_kept and error is None, revision).of_blocks(blocks)
-    if error is not None:
-        more = b',"isError":true'
-        flags = _error_flags(error)
-        notes |= {"toolyard/error": flags} if flags else {}
-    else:
-        more = b"" if extra.is_content else _structured(tool, value, revision)
-    theirs = decode(extra.meta) if isinstance(extra.meta, Raw) else {}
-    return _finished(_encode(blocks), more, revision, {**theirs, **notes})
-
-
-def _structured(tool: Tool | None, value: bytes, revision: Revision) -> bytes:
-    """The member `structuredContent`, where the revision has it. Up to 2025-11-25 it must be an object."""
-    if not revision.titles:
-        return b""
-    if revision.is_modern or value[:1] == b"{":
-        return b',"structuredContent":%b' % value
-    return b',"structuredContent":{"result":%b}' % value if tool is not None and tool.output_schema else b""
 
 
 def encode_plain(tool: Tool | None, value: bytes, revision: Revision) -> bytes:
@@ -142,6 +112,84 @@ def encode_failure(error: ToolyardError, revision: Revision, policy: ModelText =
     return _finished(
         content, b',"isError":true', revision, {"toolyard/error": flags, **text.notes()} if flags else text.notes()
     )
+
+
+class _RichOutcome:
+    """Encodes a result that has more than a value, or a failure that has more than a message."""
+
+    def __init__(
+        self, tool: Tool | None, outcome: Outcome, revision: Revision, policy: ModelText, is_kept: bool
+    ) -> None:
+        self._tool, self._outcome, self._revision = tool, outcome, revision
+        self._policy, self._is_kept = policy, is_kept
+        extra = decode_extra(outcome.extra or b"{}")
+        self._value, self._is_content = bytes(outcome.value or b"null"), extra.is_content
+        self._content: list[Any] | None = None if extra.content is UNSET else decode(extra.content)
+        self._meta: dict[str, Any] = {} if extra.meta is UNSET else decode(extra.meta)
+        self._notes: dict[str, Any] = {}
+
+    def encode(self) -> bytes:
+        error = self._outcome.error
+        content = _encode(self._of_value() if error is None else self._of_failure(error))
+        more = self._structured() if error is None else b',"isError":true'
+        theirs = {name: said for name, said in self._meta.items() if not _is_own(name)}
+        return _finished(content, more, self._revision, theirs | self._notes)
+
+    def _of_failure(self, error: ToolError) -> list[dict[str, Any]]:
+        if flags := _error_flags(error):
+            self._notes["toolyard/error"] = flags
+        if self._content is not None:
+            return self._blocks(self._content)
+        text = self._policy.text(sentence_of(error))
+        self._notes |= text.notes()
+        return [{"type": "text", "text": text.with_end()}]
+
+    def _of_value(self) -> list[dict[str, Any]]:
+        tool = self._tool
+        if self._content is not None:
+            return self._blocks(self._content)
+        if self._is_content or (tool is not None and tool.returns_content):
+            return self._blocks(blocks_of(decode(self._value)))
+        if self._value == b"null" and tool is not None and tool.output_schema is None:
+            return []
+        blocks, notes = self._text().of_value()
+        self._notes |= notes
+        return blocks
+
+    def _blocks(self, given: list[Any]) -> list[dict[str, Any]]:
+        blocks = [block(each, self._revision) for each in given]
+        if all(map(self._policy.lets_through, (self._value, bytes(self._outcome.extra or b"")))):
+            return blocks
+        blocks, notes = self._text().of_blocks(blocks)
+        self._notes |= notes
+        return blocks
+
+    def _text(self) -> "_ResultText":
+        return _ResultText(self._policy, self._outcome, self._value, self._is_kept, self._revision)
+
+    def _structured(self) -> bytes:
+        """The member `structuredContent`, where the value is structured. What is listed with a schema goes out as it is
+        listed, wrapped or not; of any other value an object goes out as it is."""
+        tool, revision = self._tool, self._revision
+        schema = None if tool is None or tool.returns_content else tool.output_schema
+        is_structured = schema is not None or self._content is not None
+        if not is_structured or self._is_content or not revision.titles:
+            return b""
+        if schema is not None:
+            is_wrapped = _is_wrapped(schema, revision)
+        else:
+            is_wrapped = not revision.is_modern and not self._value.startswith(b"{")
+        value = b'{"result":%b}' % self._value if is_wrapped else self._value
+        # With content of its own beside it, a client cannot tell by the text.
+        if self._content is not None and not revision.is_modern and value.startswith(b'{"result":'):
+            self._notes[WRAPPED] = is_wrapped
+        if is_wrapped and PREVIEW in self._notes:
+            self._notes[PREVIEW]["wrapped"] = True
+        return b',"structuredContent":%b' % value
+
+
+def _is_own(name: str) -> bool:
+    return name.startswith(OWN_PREFIX) or name in OWN_NAMES
 
 
 def _finished(content: bytes, more: bytes, revision: Revision, notes: Mapping[str, Any] | None = None) -> bytes:
@@ -205,14 +253,30 @@ def blocks_of(value: Any) -> list[Any]:
 def block(value: Any, revision: Revision) -> dict[str, Any]:
     """A block as that revision has it. A value that is no block becomes text, and so does a resource link where the
     revision has none."""
-    if not isinstance(value, Mapping) or value.get("type") not in _BLOCKS:
+    if not is_block(value):
         return {"type": "text", "text": value if isinstance(value, str) else _encode(value).decode()}
     if value["type"] == "resource_link" and not revision.titles:
         return {"type": "text", "text": f"{value.get('name', 'resource')}: {value['uri']}"}
     return dict(value)
 
 
-_BLOCKS = ("text", "image", "audio", "resource", "resource_link")
+def is_block(value: Any) -> bool:
+    """Whether a value is a block, with the texts that one of its kind must have."""
+    kind = value.get("type") if isinstance(value, Mapping) else None
+    if not isinstance(kind, str) or kind not in _TEXTS:
+        return False
+    holder = value.get("resource") if kind == "resource" else value
+    return isinstance(holder, Mapping) and all(isinstance(holder.get(name), str) for name in _TEXTS[kind])
+
+
+_TEXTS = {
+    "text": ("text",),
+    "image": ("data", "mimeType"),
+    "audio": ("data", "mimeType"),
+    "resource": ("uri",),
+    "resource_link": ("uri",),
+}
+"""The kinds of blocks, and which of their members are texts that must be there."""
 
 
 # --- text that needs a look ----------------------------------------------------------------------
@@ -254,7 +318,9 @@ class _ResultText:
             text = self._some(block["resource"]["text"])
             return None if text is None else {**block, "resource": {**block["resource"], "text": text}}
         named: dict[str, Any] = {
-            name: self._name(block[name]) for name in ("name", "title", "description") if name in block
+            name: self._name(block[name])
+            for name in ("name", "title", "description")
+            if isinstance(block.get(name), str)
         }
         return {**block, **named} if block["type"] == "resource_link" else block
 
@@ -283,12 +349,14 @@ class _ResultText:
             self._notes[HIDDEN] = sorted({*self._notes.get(HIDDEN, ()), *shown.hidden})
 
     def _where(self) -> str:
+        if self._outcome.error is not None:
+            return ""
         uri = content_uri(self._outcome.call_id)
         return f"Read the resource {uri} for all of it." if self._is_kept else "The rest was not kept."
 
     def _link(self, size: int, shown: int, kind: str) -> list[dict[str, Any]]:
         self._notes[PREVIEW] = {"bytes": size, "shown": shown}
-        if not self._is_kept:
+        if not self._is_kept or self._outcome.error is not None:
             return []
         uri = content_uri(self._outcome.call_id)
         self._notes[PREVIEW] |= {"uri": uri}

@@ -20,6 +20,10 @@ TASKS = PREFIX + "tasks"
 """The extension that is called so, in the newer era."""
 Level = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
 LEVELS: tuple[Level, ...] = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+PER_HOP = (PREFIX, "toolyard/")
+"""How members of `_meta` begin that are between two servers, and not for whoever is behind them."""
+MOST_ALONG = 8 * 2**10
+"""Bytes of those members of a request's `_meta` that go along to another server."""
 Capabilities = Mapping[str, Any]
 T = TypeVar("T")
 
@@ -76,6 +80,18 @@ class CallParams(Params, rename={"responses": "inputResponses", "state": "reques
     task: TaskAsked | UnsetType = UNSET
     responses: dict[str, Any] | UnsetType = UNSET
     state: str | UnsetType = UNSET
+
+
+class _MetaAlone(Struct, rename={"meta": "_meta"}, frozen=True):
+    """Parameters of which nothing but `_meta` is wanted."""
+
+    meta: dict[str, Any] = {}
+
+
+class _WithMeta(Struct):
+    """A message of which nothing else is wanted."""
+
+    params: _MetaAlone = _MetaAlone()
 
 
 class Initialize(Params, rename={"version": "protocolVersion", "client": "clientInfo"}, kw_only=True):
@@ -149,6 +165,7 @@ class CallMessage(Struct):
 
 Message = Incoming | CallMessage
 _decode_call = decoder(CallMessage)
+_decode_meta = decoder(_WithMeta)
 
 
 def decode_incoming(body: bytes) -> Message:
@@ -179,6 +196,31 @@ def raw_params(message: Message) -> dict[str, Any]:
     if not isinstance(params, dict):
         raise RpcError(INVALID_PARAMS, "Invalid params: expected an object")
     return params
+
+
+def passed_on(meta: Any) -> dict[str, Any]:
+    """The members of a request's or a result's `_meta` that are not between two servers alone."""
+    if not isinstance(meta, Mapping):
+        return {}
+    return {name: value for name, value in meta.items() if name != "progressToken" and not name.startswith(PER_HOP)}
+
+
+def meta_along(meta: Any) -> dict[str, Any]:
+    """The members of a request's `_meta` that go along to another server: what vendors put there, and what traces are
+    made of. Raises RpcError where that is too much."""
+    along = passed_on(meta)
+    if along and len(msgspec.json.encode(along)) > MOST_ALONG:
+        raise RpcError(
+            INVALID_PARAMS,
+            f"Invalid params: what _meta has for the server behind this one has at most {MOST_ALONG} bytes",
+        )
+    return along
+
+
+def meta_in(body: bytes) -> dict[str, Any]:
+    """The `_meta` of a message that was decoded before, and of which then only the members were kept that this server
+    reads. It costs a second look at the message, which is for calls that go on to another server."""
+    return _decode_meta(body).params.meta
 
 
 def can(capabilities: Capabilities, *path: str) -> bool:

@@ -1,4 +1,4 @@
-"""Who wants to hear when something changes: the tools, the author's prompts and resources, a task."""
+"""Who wants to hear when something changes: the tools, prompts and resources of the author and of upstreams, a task."""
 
 import asyncio
 from collections.abc import Callable, Hashable, Iterator
@@ -7,12 +7,14 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ....catalogue import Catalogue, CatalogueChange
 from ....engine.own_calls import OwnCalls
 from ....engine.wait import Wait, holding, stopping
 from ....model.asset import Asset
 from ....model.caller import UNLIMITED, Caller, CurrentView
+from ....model.channel import nothing
 from ....model.json_value import decode
 from ....model.record import CallRecord
 from ....store.contract import Store
@@ -59,9 +61,12 @@ class Subscriptions:
         tasks: Tasks,
         streams: StreamCount,
         most: int,
+        tells_of: Callable[[str], bool] = lambda uri: True,
     ) -> None:
-        """`most`: how many resources and tasks one client may follow."""
-        self.most, self._own = most, own
+        """`most`: how many resources and tasks one client may follow; `tells_of`: whether changes of a resource are
+        heard of here."""
+        self.most, self._own, self._tells_of = most, own, tells_of
+        self._when_followed: Callable[[], None] = nothing
         self._store, self._tasks, self._streams = store, tasks, streams
         self._subscribers: set[Subscriber] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -84,6 +89,27 @@ class Subscriptions:
             yield
         finally:
             forget()
+
+    def on_followed(self, listener: Callable[[], None]) -> None:
+        """`listener` is called each time that clients here may follow other resources than before."""
+        self._when_followed = listener
+
+    def follows_others(self) -> None:
+        """A subscriber follows other resources than before. On the loop."""
+        self._when_followed()
+
+    def followed(self) -> set[str]:
+        """The resources that clients of this node follow, and may."""
+        found: set[str] = set()
+        for each in self._subscribers:
+            view = each.current.view
+            found.update(uri for uri in each.wanted.uris if view.lists_offer(Asset("resources", uri)))
+        return found
+
+    def changed_here(self, what: str) -> None:
+        """Of prompts, resources, or the resource of that address other nodes hear by themselves: each follows all
+        upstreams."""
+        self._offered(what)
 
     def prompts_changed(self) -> None:
         self._tell_nodes(PROMPTS)
@@ -137,10 +163,12 @@ class Subscriptions:
     def hearing(self, subscriber: Subscriber) -> Iterator[None]:
         self._loop = asyncio.get_running_loop()
         self._subscribers.add(subscriber)
+        self._when_followed()
         try:
             yield
         finally:
             self._subscribers.discard(subscriber)
+            self._when_followed()
 
     async def listen(self, request: McpRequest) -> bytes:
         """`subscriptions/listen`: until the client goes, its credentials end, or the server stops."""
@@ -158,7 +186,8 @@ class Subscriptions:
 
         with ExitStack() as stack:
             stack.enter_context(self._streams.one(peer.caller))
-            tell("notifications/subscriptions/acknowledged", {"notifications": wanted})
+            told = replace(wanted, uris=tuple(filter(self._tells_of, wanted.uris)))
+            tell("notifications/subscriptions/acknowledged", {"notifications": told})
             stack.enter_context(self.hearing(Subscriber(wanted, tell, current=peer.caller.current)))
             for id in wanted.tasks:
                 stack.callback(await self._watch(id, peer, tell))

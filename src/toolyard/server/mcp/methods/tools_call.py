@@ -42,7 +42,7 @@ from ....wires.mcp.envelope import (
 )
 from ....wires.mcp.headers import check_parameters
 from ....wires.mcp.outcomes import encode_failure, encode_outcome, encode_plain
-from ....wires.mcp.params import TASKS, CallMessage, CallParams, Meta, decode_params
+from ....wires.mcp.params import TASKS, CallMessage, CallParams, Meta, decode_params, meta_along, meta_in
 from ....wires.mcp.questions import can_answer, elicitations, encode_input_required, missing_capabilities
 from ....wires.mcp.tasks import encode_created
 from ....wires.model_text import ModelText
@@ -92,6 +92,7 @@ class Calling:
         self._given, self._telling, self.following = parts.given, parts.telling, parts.following
         self._ids = parts.ids
         self._on_task, self._on_sent = parts.on_task, parts.on_sent
+        self._takes_meta = parts.engine.plans.takes_meta
         self._headers: dict[Tool, dict[str, tuple[str, ...]]] = {}
         """Which of their arguments are repeated in headers, of tools that were called."""
         parts.catalogue.subscribe(self._forget)
@@ -104,6 +105,9 @@ class Calling:
         tool = self._catalogue.named(params.name, caller.view)
         if tool is not None and (headers := request.headers) is not None:
             self._check_mirrored(tool, params.arguments, headers)
+        command = _command(params, meta)
+        if tool is not None and tool.offer is not None and meta is not _NO_META and self._takes_meta(tool):
+            command.meta = meta_along(meta_in(request.body))
         call = McpCall(
             request,
             self._telling,
@@ -113,7 +117,7 @@ class Calling:
             calling=self,
             params=params,
             meta=meta,
-            command=_command(params, meta),
+            command=command,
             caller=caller,
             tool=tool,
         )
@@ -172,7 +176,8 @@ class Calling:
             return self._created(peer, outcome.call_id)
         if tool is not None:
             self._given.keep(tool, outcome, peer.caller, call.command.context.user_id or peer.caller.user)
-            if outcome.value is not None and self._telling.may_cut(outcome.value):
+            said = () if outcome.error is not None else (outcome.value, outcome.extra)
+            if any(each is not None and self._telling.may_cut(each) for each in said):
                 return self._cut(tool, call, outcome)
         return encode_outcome(tool, outcome, peer.revision, self._telling)
 
@@ -288,9 +293,8 @@ class McpCall(McpChannel, eq=False, kw_only=True):
         return await engine.call(tool, self.command, self.caller, self, self.request.base_url)
 
     def encode(self, tool: Tool | None, outcome: Outcome) -> bytes | Coroutine[Any, Any, bytes]:
-        value = outcome.value
         is_recorded = self.command.call_id is not None
-        if is_recorded and value is not None and not self.request.may_keep(len(value)):
+        if is_recorded and not self.request.may_keep(outcome.size):
             return self._encode_later(tool)
         return self._encoded(tool, outcome)
 

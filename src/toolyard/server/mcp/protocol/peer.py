@@ -58,6 +58,11 @@ class McpRequest(Protocol):
     peer: Peer
 
     @property
+    def body(self) -> bytes:
+        """The message as it came, for what was not kept of it when it was decoded."""
+        ...
+
+    @property
     def outlet(self) -> Outlet:
         """The way back to the client, for what is said before the response. On the loop."""
         ...

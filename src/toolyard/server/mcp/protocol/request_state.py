@@ -1,5 +1,5 @@
 """`requestState`: what a client hands back with its answers. It is sealed, runs out, and counts for its caller, its
-user and its request alone."""
+user and its request alone. That also holds for what an upstream would have handed back: to clients it is ours."""
 
 from collections.abc import Callable, Sequence
 from hashlib import sha256
@@ -16,8 +16,10 @@ from ....trust.sealing.ring import BrokenSeal, KeyRing
 from ....wires.mcp.envelope import INVALID_PARAMS, RpcError
 from ....wires.mcp.params import CallParams
 
-PURPOSE = "mcp request state"
+PURPOSE, UPSTREAM = "mcp request state", "mcp upstream's request state"
 TOO_OLD = "is too old; call the tool again without it"
+LONGEST_STATE = 64 * 2**10
+"""Of an upstream."""
 _sorted = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -56,6 +58,36 @@ class States:
         if self._now() > opened.until:
             raise _refused(TOO_OLD)
         return opened
+
+
+class HandedBack(Struct, frozen=True, array_like=True):
+    """What an upstream wants handed back with the answers to what it asked, which of them, and until when."""
+
+    upstream: str
+    until: float
+    state: str
+
+
+class UpstreamStates:
+    """Seals what an upstream that asks something wants handed back, and opens it when it comes back with answers."""
+
+    def __init__(self, ring: KeyRing, keep_s: float, now: Callable[[], float]) -> None:
+        self._ring, self._keep_s, self._now = ring, keep_s, now
+
+    def make(self, upstream: str, state: str, caller: Caller, request: bytes) -> str:
+        content = msgspec.json.encode(HandedBack(upstream, self._now() + self._keep_s, state))
+        return base64url.encoded(self._ring.seal(UPSTREAM, content, _bound(caller, request)))
+
+    def open(self, state: str, upstream: str, caller: Caller, request: bytes) -> str:
+        """Raises RpcError for what is not ours, not this caller's, another upstream's, or too old."""
+        try:
+            content = self._ring.unseal(UPSTREAM, base64url.decoded(state), _bound(caller, request))
+        except (ValueError, BrokenSeal):
+            raise _refused("is not one that this server gave out for this request") from None
+        opened = decode_as(content, HandedBack)
+        if self._now() > opened.until or opened.upstream != upstream:
+            raise _refused("is too old; send the request again without it")
+        return opened.state
 
 
 def digest_of(name: str, params: CallParams, caller: Caller) -> bytes:

@@ -46,6 +46,10 @@ class HttpRequest(Struct, eq=False):
     """The outlet, once there is one."""
 
     @property
+    def body(self) -> bytes:
+        return self.origin.body
+
+    @property
     def outlet(self) -> HttpOutlet:
         if self.made is None:
             can_resume = self.peer.session is not None and self.message.method == "tools/call"

@@ -77,6 +77,7 @@ class OlderStreams:
             with suppress(RpcError):  # the session has ended
                 state = await self._sessions.find(session, caller)
                 hearing.wanted = msgspec.structs.replace(hearing.wanted, uris=state.subscriptions)
+                self._subscriptions.follows_others()
 
         # Looked at now as well: it may have been set while the stream was being opened.
         self._node.beside(look())

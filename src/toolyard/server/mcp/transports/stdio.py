@@ -109,6 +109,7 @@ class StdioRequest(Struct, eq=False):
     """A request over pipes (an `McpRequest`): there are no headers, and anything can be said at any time."""
 
     message: Message
+    body: bytes
     peer: Peer
     outlet: StdioOutlet
     base_url: Callable[[], str]
@@ -217,7 +218,7 @@ class StdioServer:
         except RpcError as error:
             last(encode_error(id_of(line), error))
             return
-        await self._answer(message, message.id, peer, last)  # type: ignore[arg-type]
+        await self._answer(message, line, message.id, peer, last)  # type: ignore[arg-type]
 
     async def _told(self, message: Incoming) -> None:
         """What wants no answer."""
@@ -230,11 +231,13 @@ class StdioServer:
                 return
             await self._give_up(id)
 
-    async def _answer(self, message: Message, id: Id, peer: Peer | None, last: Callable[[bytes], None]) -> None:
+    async def _answer(
+        self, message: Message, body: bytes, id: Id, peer: Peer | None, last: Callable[[bytes], None]
+    ) -> None:
         outlet = StdioOutlet(self._line, id, last)
         self._running[id] = outlet
         try:
-            outlet.finish(encode_result(id, await self._result(message, peer, outlet)))
+            outlet.finish(encode_result(id, await self._result(message, body, peer, outlet)))
         except RpcError as error:
             outlet.finish(encode_error(id, error))
         except ToolyardError as error:
@@ -246,9 +249,10 @@ class StdioServer:
             if self._running.get(id) is outlet:
                 del self._running[id]
 
-    async def _result(self, message: Message, peer: Peer | None, outlet: StdioOutlet) -> bytes:
+    async def _result(self, message: Message, body: bytes, peer: Peer | None, outlet: StdioOutlet) -> bytes:
         if peer is not None:
-            return await self._parts.dispatcher.answer(StdioRequest(message, peer, outlet, self._around.base_url))
+            request = StdioRequest(message, body, peer, outlet, self._around.base_url)
+            return await self._parts.dispatcher.answer(request)
         if message.method == "initialize":
             return self._initialize(message)
         if self._state is None and message.method != "ping":
@@ -257,9 +261,10 @@ class StdioServer:
         if message.method in SETTINGS:
             change(message, state, self._parts.subscriptions.most)
             self._wanted.uris = tuple(state.subscriptions)
+            self._parts.subscriptions.follows_others()
             return b"{}"
         older = self._older_peer(state)
-        return await self._parts.dispatcher.answer(StdioRequest(message, older, outlet, self._around.base_url))
+        return await self._parts.dispatcher.answer(StdioRequest(message, body, older, outlet, self._around.base_url))
 
     def _older_peer(self, state: SessionState) -> Peer:
         return Peer(HANDSHAKE[state.version], self._around.caller, state.stated(), state.log_level, SESSION)

@@ -3,7 +3,7 @@
 -- name: call
 seq, tenant, subject, family, call_id, keyed, wire, tool, reference, input, fingerprint, user_id, trace_id, sealed,
     on_lost, state, code, waiting_for, attempt, holder, created_at, started_at, finished_at, duration_ms, value, error,
-    queue, session, request, turn, losses, lease_until, heartbeat, seen_at, progress, effects, offer
+    queue, session, request, turn, losses, lease_until, heartbeat, seen_at, progress, effects, offer, extra
 
 -- name: standing
 seq, tenant, subject, session, request, reference, queue, on_lost, run_s, created_at, deadline_at, queue_until, state,
@@ -17,7 +17,9 @@ seq, tenant, subject, family, call_id, keyed, wire, tool, reference,
     on_lost, state, code, waiting_for, attempt, holder, created_at, started_at, finished_at, duration_ms,
     CASE WHEN octet_length(value) <= 262144 THEN value END, error,
     queue, session, request, turn, losses, lease_until, heartbeat, seen_at, progress, effects, offer,
+    CASE WHEN octet_length(extra) <= 262144 THEN extra END,
     octet_length(input) > 262144 OR coalesce(octet_length(value) > 262144, false)
+        OR coalesce(octet_length(extra) > 262144, false)
 
 -- name: listed
 SELECT {cut_call} FROM calls
@@ -56,7 +58,7 @@ WITH new AS MATERIALIZED (
         CASE WHEN end_state IS NOT NULL THEN end_state
             WHEN queue = 'node' AND waiting_for IS NULL THEN 'PROCESSING' ELSE 'PENDING' END AS state,
         end_state IS NULL AND queue = 'node' AND waiting_for IS NULL AS here
-    FROM unnest($4::new_call[]) AS new, (SELECT ledger_now() AS now) AS clock
+    FROM unnest($4::new_call_12[]) AS new, (SELECT ledger_now() AS now) AS clock
 ), renewed AS (
     INSERT INTO nodes (name, lease_until)
     SELECT $1::text, now + $2::double precision FROM new
@@ -72,11 +74,13 @@ WITH new AS MATERIALIZED (
 ), made AS (
     INSERT INTO calls (seq, tenant, subject, family, call_id, keyed, wire, tool, reference, input, fingerprint, user_id,
         trace_id, sealed, on_lost, queue, session, request, turn, run_s, state, code, attempt, holder, queue_until,
-        deadline_at, created_at, started_at, finished_at, duration_ms, value, error, effects, waiting_for, offer)
+        deadline_at, created_at, started_at, finished_at, duration_ms, value, error, effects, waiting_for, offer,
+        extra)
     SELECT seq, tenant, subject, family, call_id, keyed, wire, tool, reference, input, fingerprint, user_id,
         trace_id, sealed, on_lost, queue, session, request, turn, run_s, state, end_code, here::integer,
         CASE WHEN here THEN $1::text END, CASE WHEN NOT here THEN now + queue_s END, now + total_s, now,
-        CASE WHEN here THEN now END, CASE WHEN end_state IS NOT NULL THEN now END, duration_ms, value, error, effects, waiting_for, offer
+        CASE WHEN here THEN now END, CASE WHEN end_state IS NOT NULL THEN now END, duration_ms, value, error, effects, waiting_for, offer,
+        extra
     FROM new WHERE NOT keyed OR seq IN (SELECT seq FROM taken)
     RETURNING {living}
 ), {lives}
@@ -129,10 +133,11 @@ SELECT {call} FROM calls WHERE state = 'PENDING' AND seq = ANY (ARRAY (
 
 -- name: record
 INSERT INTO calls (seq, tenant, subject, family, call_id, keyed, wire, tool, reference, input, fingerprint, user_id,
-    trace_id, on_lost, queue, turn, state, code, attempt, created_at, finished_at, duration_ms, value, error, effects)
+    trace_id, on_lost, queue, turn, state, code, attempt, created_at, finished_at, duration_ms, value, error, effects,
+    extra)
 SELECT seq, tenant, subject, family, call_id, false, wire, tool, reference, input, '', user_id, trace_id, on_lost, 'node', 0,
-    state, code, 1, clock.now, clock.now, duration_ms, value, error, effects
-FROM unnest($1::new_ran_call[]) AS new, (SELECT ledger_now() AS now) AS clock
+    state, code, 1, clock.now, clock.now, duration_ms, value, error, effects, extra
+FROM unnest($1::new_ran_call_12[]) AS new, (SELECT ledger_now() AS now) AS clock
 ON CONFLICT (seq) DO NOTHING
 
 -- Calls that this server's nodes run. --------------------------------------------------------------
@@ -142,8 +147,8 @@ ON CONFLICT (seq) DO NOTHING
 -- name: finish
 WITH ended AS (
     UPDATE calls SET state = to_state, code = to_code, finished_at = ledger_now(), duration_ms = took, value = result,
-        error = failure, effects = had_effects, sealed = NULL, waiting_for = NULL
-    FROM unnest($2::new_ending[]) AS done
+        error = failure, effects = had_effects, extra = beside, sealed = NULL, waiting_for = NULL
+    FROM unnest($2::new_ending_12[]) AS done
     WHERE seq = number AND attempt = by_attempt AND holder = $1::text AND state = 'PROCESSING' AND queue = 'node'
         AND session IS NULL
     RETURNING seq
@@ -201,8 +206,9 @@ WITH made AS (
         duration_ms = CASE WHEN ended THEN coalesce(nullif(now.duration_ms, 0), calls.duration_ms, 0) ELSE calls.duration_ms END,
         value = CASE WHEN ended THEN now.value ELSE calls.value END,
         error = CASE WHEN ended THEN now.error ELSE calls.error END,
+        extra = CASE WHEN ended THEN now.extra ELSE calls.extra END,
         sealed = CASE WHEN ended THEN NULL ELSE calls.sealed END
-    FROM unnest($1::new_standing[]) AS now
+    FROM unnest($1::new_standing_12[]) AS now
     WHERE seq = number
     RETURNING {changed}
 ), waits_no_more AS (
@@ -221,7 +227,7 @@ DELETE FROM keys WHERE ctid = ANY (ARRAY (
 -- A call that is run once more has no outcome, and the deadline that `model.judge` gave it.
 -- name: reopen
 WITH again AS (
-    UPDATE calls SET duration_ms = NULL, value = NULL, error = NULL, deadline_at = $2::double precision
+    UPDATE calls SET duration_ms = NULL, value = NULL, error = NULL, extra = NULL, deadline_at = $2::double precision
     WHERE seq = $1
     RETURNING seq
 )
@@ -266,9 +272,10 @@ RETURNING ordinal, seq, attempt
 WITH ended AS (
     UPDATE calls SET state = to_state, code = to_code, finished_at = ledger_now(), duration_ms = CASE WHEN took <> 0
             THEN took ELSE greatest(0, round(((ledger_now() - started_at) * 1000)::numeric, 3))::double precision END,
-        value = result, error = failure, effects = had_effects, digest = answered, lease_until = NULL, run_until = NULL, sealed = NULL
-    FROM (SELECT each.*, {place} FROM unnest($11::new_answer[]) WITH ORDINALITY AS each (in_session, id, by_attempt, who,
-        to_state, to_code, took, result, failure, had_effects, answered, ordinal) OFFSET 0) AS answers
+        value = result, error = failure, effects = had_effects, extra = beside, digest = answered, lease_until = NULL,
+        run_until = NULL, sealed = NULL
+    FROM (SELECT each.*, {place} FROM unnest($11::new_answer_12[]) WITH ORDINALITY AS each (in_session, id, by_attempt, who,
+        to_state, to_code, took, result, failure, had_effects, beside, answered, ordinal) OFFSET 0) AS answers
     WHERE {fits}
     RETURNING ordinal, seq, attempt
 ), gone AS (DELETE FROM running WHERE seq = ANY (ARRAY (SELECT seq FROM ended)))
@@ -322,6 +329,7 @@ RETURNING (SELECT count(*) FROM seen), (SELECT now FROM clock), seq, tenant, sub
 -- How much of a call can be large.
 -- name: size
 octet_length(input) + coalesce(octet_length(value), 0) + coalesce(octet_length(error), 0)
+    + coalesce(octet_length(extra), 0)
 
 -- name: wanted
 ($7::text IS NULL OR session = $7) AND (due_at IS NULL OR due_at > now)
@@ -469,6 +477,23 @@ ORDER BY tenant, subject, name
 
 -- name: drop_dead_workers
 DELETE FROM workers WHERE lease_until <= ledger_now() RETURNING 1
+
+-- Upstreams. ---------------------------------------------------------------------------------------
+
+-- `revision` is another after each change, also of one that was dropped meanwhile: it begins with the time.
+-- name: put_upstream
+WITH before AS MATERIALIZED (SELECT revision FROM upstreams WHERE name = $1)
+INSERT INTO upstreams AS known (name, address, listing, seen_at, revision)
+SELECT $1::text, $2::text, $3::bytea, now, (now * 1000)::bigint FROM ledger_now() AS now
+ON CONFLICT (name) DO UPDATE SET address = excluded.address, listing = excluded.listing, seen_at = excluded.seen_at,
+    revision = known.revision + (known.address <> excluded.address OR known.listing <> excluded.listing)::integer
+RETURNING revision IS DISTINCT FROM (SELECT revision FROM before)
+
+-- name: upstreams
+SELECT name, address, listing, seen_at FROM upstreams ORDER BY name
+
+-- name: drop_upstream
+DELETE FROM upstreams WHERE name = $1 RETURNING 1
 
 -- Nodes and the slots they hold. ---------------------------------------------------------------------
 
@@ -631,6 +656,9 @@ SELECT EXISTS (SELECT 1 FROM waiting WHERE queue = 'worker' AND ready)
 
 -- name: workers_alive
 SELECT tenant, subject, name, revision FROM workers WHERE lease_until > ledger_now() ORDER BY tenant, subject, name
+
+-- name: upstream_revisions
+SELECT name, revision FROM upstreams ORDER BY name
 
 -- name: key_changes
 SELECT count(*), count(revoked) FROM api_keys

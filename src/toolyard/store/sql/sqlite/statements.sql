@@ -5,7 +5,8 @@ SELECT seq, tenant, subject, family, call_id, keyed, wire, tool, reference,
     coalesce(input, (SELECT data FROM blobs WHERE id = input_blob)), fingerprint, user_id, trace_id, sealed, on_lost,
     state, code, waiting_for, attempt, holder, created_at, started_at, finished_at, duration_ms,
     coalesce(value, (SELECT data FROM blobs WHERE id = value_blob)), error,
-    queue, session, request, turn, losses, lease_until, heartbeat, seen_at, progress, effects, offer
+    queue, session, request, turn, losses, lease_until, heartbeat, seen_at, progress, effects, offer,
+    coalesce(extra, (SELECT data FROM blobs WHERE id = extra_blob))
 FROM calls
 
 -- name: listed
@@ -13,7 +14,7 @@ SELECT seq, tenant, subject, family, call_id, keyed, wire, tool, reference,
     coalesce(input, x''), fingerprint, user_id, trace_id, sealed, on_lost,
     state, code, waiting_for, attempt, holder, created_at, started_at, finished_at, duration_ms, value, error,
     queue, session, request, turn, losses, lease_until, heartbeat, seen_at, progress, effects, offer,
-    input_blob IS NOT NULL OR value_blob IS NOT NULL
+    extra, input_blob IS NOT NULL OR value_blob IS NOT NULL OR extra_blob IS NOT NULL
 FROM calls
 
 -- name: waiting_calls
@@ -45,9 +46,9 @@ VALUES ((SELECT max(last, coalesce((SELECT max(seq) FROM calls), 0)) + 1 FROM nu
 -- name: record
 INSERT INTO calls (seq, tenant, subject, family, call_id, keyed, wire, tool, reference, input, input_blob, fingerprint,
     user_id, trace_id, on_lost, state, code, attempt, created_at, finished_at, duration_ms, value, value_blob, error,
-    effects)
+    effects, extra, extra_blob)
 VALUES ((SELECT max(last, coalesce((SELECT max(seq) FROM calls), 0)) + 1 FROM numbers),
-    ?, ?, ?, ?, 0, ?, ?, ?, ?, ?, x'', ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?)
+    ?, ?, ?, ?, 0, ?, ?, ?, ?, ?, x'', ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: add_stored
 INSERT INTO stored (tenant, subject, bytes) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET bytes = bytes + excluded.bytes
@@ -61,13 +62,14 @@ SELECT tenant FROM stored GROUP BY tenant HAVING sum(bytes) >= ?
 -- What `model.judge` says of a Finish, in one step. The WHERE is its fence.
 -- name: finish
 UPDATE calls SET state = ?, code = ?, finished_at = ?, duration_ms = ?, value = ?, value_blob = ?, error = ?,
-    effects = ?, sealed = NULL, waiting_for = NULL
+    effects = ?, extra = ?, extra_blob = ?, sealed = NULL, waiting_for = NULL
 WHERE seq = ? AND attempt = ? AND holder = ? AND state = 'PROCESSING' AND queue = 'node'
 RETURNING session
 
 -- An ending that does not say how long it took (a person's) leaves what is known of that.
 -- name: end
-UPDATE calls SET duration_ms = coalesce(nullif(?, 0.0), duration_ms, 0.0), value = ?, value_blob = ?, error = ?, sealed = NULL WHERE seq = ?
+UPDATE calls SET duration_ms = coalesce(nullif(?, 0.0), duration_ms, 0.0), value = ?, value_blob = ?, error = ?,
+    extra = ?, extra_blob = ?, sealed = NULL WHERE seq = ?
 
 -- name: take_key
 INSERT INTO keys (tenant, subject, family, call_id, seq, fingerprint, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?)
@@ -110,10 +112,10 @@ FROM calls WHERE calls.seq = keys.seq AND keys.expires_at < :now
     AND coalesce(calls.finished_at, :now) + :key_ttl_s >= :now
 
 -- name: old_calls
-SELECT seq, input_blob, value_blob FROM calls WHERE finished_at < ? ORDER BY finished_at LIMIT ?
+SELECT seq, input_blob, value_blob, extra_blob FROM calls WHERE finished_at < ? ORDER BY finished_at LIMIT ?
 
 -- name: calls_of_user
-SELECT seq, input_blob, value_blob FROM calls
+SELECT seq, input_blob, value_blob, extra_blob FROM calls
 WHERE coalesce(nullif(user_id, ''), subject) = :user_id AND (:tenant IS NULL OR tenant = :tenant)
     AND state IN ('COMPLETE', 'ERROR')
 
@@ -177,6 +179,19 @@ SELECT tenant, subject, name, tools, revision FROM workers WHERE lease_until > ?
 -- name: drop_dead_workers
 DELETE FROM workers WHERE lease_until <= ? RETURNING 1
 
+-- name: upstream_is
+SELECT 1 FROM upstreams WHERE name = :name AND address = :address AND listing = :listing
+
+-- name: put_upstream
+INSERT INTO upstreams (name, address, listing, seen_at) VALUES (:name, :address, :listing, :now)
+ON CONFLICT (name) DO UPDATE SET address = excluded.address, listing = excluded.listing, seen_at = excluded.seen_at
+
+-- name: upstreams
+SELECT name, address, listing, seen_at FROM upstreams ORDER BY name
+
+-- name: drop_upstream
+DELETE FROM upstreams WHERE name = ? RETURNING 1
+
 -- name: called_of
 SELECT value FROM (
     SELECT value, (SELECT seq FROM calls INDEXED BY calls_offered
@@ -194,14 +209,15 @@ DELETE FROM blobs WHERE id = 0
 
 -- name: reject
 UPDATE calls SET state = ?, code = ?, finished_at = ?, duration_ms = ?, value = ?, value_blob = ?, error = ?,
-    effects = ? WHERE seq = ?
+    effects = ?, extra = ?, extra_blob = ? WHERE seq = ?
 
 -- name: note_progress
 UPDATE calls SET progress = ? WHERE seq = ? AND attempt = ? AND state = 'PROCESSING'
 
 -- A call that is run once more has no outcome, and the deadline that `model.judge` gave it.
 -- name: reopen
-UPDATE calls SET deadline_at = ?, duration_ms = NULL, value = NULL, value_blob = NULL, error = NULL WHERE seq = ?
+UPDATE calls SET deadline_at = ?, duration_ms = NULL, value = NULL, value_blob = NULL, error = NULL, extra = NULL,
+    extra_blob = NULL WHERE seq = ?
 
 -- name: runs_here
 SELECT 1 FROM calls WHERE seq = ? AND attempt = ? AND holder = ? AND state = 'PROCESSING' AND queue = 'node'
