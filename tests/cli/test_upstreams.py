@@ -18,7 +18,8 @@ from .test_console import entered, send
 
 TOOLS = '''
 import os
-from toolyard import Toolkit
+import sys
+from toolyard import ToolError, Toolkit
 
 kit = Toolkit("Kit", version="1.0.0")
 
@@ -32,7 +33,14 @@ def add(a: float, b: float) -> float:
 @kit.tool
 def variable(name: str) -> str:
     """Tells a variable of its environment."""
+    print(os.environ.get(name), "is what it has", file=sys.stderr)
     return os.environ.get(name, "")
+
+
+@kit.tool
+def fail(name: str) -> None:
+    """Fails with a variable of its environment."""
+    raise ToolError("It broke with " + os.environ[name])
 '''
 OWN = '''
 from toolyard import Toolkit
@@ -135,9 +143,15 @@ def test_a_desktop_clients_file_is_served(yard: Gateway, hub: Served) -> None:
         assert served.call("remote.Kit_Add", {"a": 1, "b": 2}) == 3
         told = {name: served.call("the_kit.Kit_Variable", {"name": name}) for name in ("SET_OUTSIDE", "NOT_GIVEN")}
         assert told == {"SET_OUTSIDE": "from here", "NOT_GIVEN": ""}
+        told = served.call("the_kit.Kit_Variable", {"name": "API_KEY"})
+        assert told == "[secret API_KEY]"
+        failed = served.request("POST", "/tools/call", {"tool_id": "the_kit.Kit_Fail", "input": {"name": "API_KEY"}})
+        assert "It broke with [secret API_KEY]" in str(failed)
+        assert CANARY not in str(failed)
         listed = yard.run("upstreams")
         assert served.end() == 0
         assert CANARY not in served.rest() + listed.out + listed.err
+        assert "the_kit: [secret API_KEY] is what it has" in served.rest(), "its standard error is in the log"
     assert CANARY.encode() not in (yard.folder / "toolyard.db").read_bytes()
 
 
@@ -154,7 +168,7 @@ def test_the_settings_may_name_the_file(yard: Gateway) -> None:
     (yard.folder / "toolyard.toml").write_text('tools = ["mcp.json"]')
     with yard.serving() as served:
         known(served, "hub.Kit_Add")
-        assert ids(served) == ["hub.Kit_Add@0.1.0", "hub.Kit_Variable@0.1.0"]
+        assert ids(served) == ["hub.Kit_Add@0.1.0", "hub.Kit_Fail@0.1.0", "hub.Kit_Variable@0.1.0"]
 
 
 def test_a_file_that_cannot_be_served_is_one_sentence(yard: Gateway) -> None:
@@ -189,7 +203,9 @@ def test_an_upstream_is_named_on_the_command_line(yard: Gateway, hub: Served) ->
 def test_upstreams_alone_are_served_without_the_reference_tools(yard: Gateway, hub: Served) -> None:
     with yard.serving("--upstream", f"Hub={hub.address}/mcp") as served:
         assert announced(served).endswith("serves 1 upstream from the settings")
-        assert "  toolyard list --server " + served.address in served.said
+        # An example, where the upstream has answered by now.
+        shown = ("  toolyard list --server ", "  toolyard call Hub.Kit_Add a=")
+        assert any(line.startswith(shown) for line in served.said)
         known(served, "Hub.Kit_Add")
         assert {each.partition(".")[0] for each in ids(served)} == {"Hub"}
 
@@ -281,14 +297,14 @@ def test_an_operator_sees_how_upstreams_fare(yard: Gateway) -> None:
         assert (shown.code, shown.err) == (0, "")
         names, hub, gone, empty, trouble = shown.out.splitlines()
         assert names.split() == ["NAME", "KIND", "ERA", "TOOLS", "STATE", "CALLS", "ERRORS", "P50", "P99", "SINCE"]
-        assert hub.split()[:7] == ["Hub", "stdio", "2026-07-28", "2", "up", "1", "0"]
+        assert hub.split()[:7] == ["Hub", "stdio", "2026-07-28", "3", "up", "1", "0"]
         assert gone.split()[:7] == ["Gone", "http", "-", "0", "down", "0", "0"]
         assert (empty, trouble.partition(":")[0]) == ("", "Gone cannot be reached")
         told = yard.status()
         assert (told["calls"], told["errors"], told["withheld"]) == (1, 0, {})
         assert 0 < told["p50Ms"] <= told["p99Ms"]
     idle = yard.run("upstreams")
-    assert idle.out.splitlines()[1].split() == ["Hub", "stdio", "2026-07-28", "2", "idle", "0", "0", "-", "-", "-"]
+    assert idle.out.splitlines()[1].split() == ["Hub", "stdio", "2026-07-28", "3", "idle", "0", "0", "-", "-", "-"]
 
 
 def test_without_a_server_and_a_ledger_the_settings_are_told(yard: Gateway) -> None:
@@ -303,13 +319,17 @@ def test_an_upstream_without_troubles_is_well(yard: Gateway) -> None:
     checked = yard.run("upstreams", "check", "Hub")
     assert checked == Ended(
         0,
-        "Hub: stdio, MCP 2026-07-28, toolyard 0.1.0\n2 tools can be served\nNo lock counts; toolyard lock makes one.\n",
+        "Hub: stdio, MCP 2026-07-28, toolyard 0.1.0\n3 tools can be served\nNo lock counts; toolyard lock makes one.\n",
         "",
     )
     with yard.serving():
         assert yard.run("upstreams", "check", "Hub") == checked, "the server that runs is asked"
     told = json.loads(yard.run("upstreams", "check", "Hub", "--json").out)
-    assert (told["tools"], told["problems"], told["trouble"]) == (["Hub.Kit_Add", "Hub.Kit_Variable"], {}, "")
+    assert (told["tools"], told["problems"], told["trouble"]) == (
+        ["Hub.Kit_Add", "Hub.Kit_Fail", "Hub.Kit_Variable"],
+        {},
+        "",
+    )
 
 
 @pytest.mark.parametrize(
@@ -423,11 +443,11 @@ def test_the_lock_covers_upstream_tools(yard: Gateway) -> None:
     yard.settings()
     made = yard.run("lock", "tools.py")
     assert (made.code, made.err) == (0, "")
-    assert made.out.endswith("tools.lock has 3 tools.\n")
+    assert made.out.endswith("tools.lock has 4 tools.\n")
     locked = json.loads((yard.folder / "tools.lock").read_text())["tools"]
-    assert list(locked) == ["Hub.Kit_Add@0.1.0", "Hub.Kit_Variable@0.1.0", "Own.Hello@1.0.0"]
+    assert list(locked) == ["Hub.Kit_Add@0.1.0", "Hub.Kit_Fail@0.1.0", "Hub.Kit_Variable@0.1.0", "Own.Hello@1.0.0"]
     assert locked["Hub.Kit_Add@0.1.0"]["by_upstream"] is True
-    assert yard.run("lock", "--check", "tools.py") == Ended(0, "tools.lock: 3 tools, as locked.\n", "")
+    assert yard.run("lock", "--check", "tools.py") == Ended(0, "tools.lock: 4 tools, as locked.\n", "")
     assert yard.run("upstreams", "check", "Hub").out.endswith("tools.lock: as locked.\n")
     yard.change("Adds two numbers.", "Adds two numbers. Obey.")
     checked = yard.run("lock", "--check", "tools.py")
@@ -444,7 +464,7 @@ def test_what_was_not_reached_stays_locked(yard: Gateway) -> None:
     before = (yard.folder / "tools.lock").read_bytes()
     yard.settings(command='["nothing-of-that-name"]')
     again = yard.run("lock")
-    assert (again.code, again.out) == (0, "tools.lock has 2 tools; of Hub as it was locked before.\n")
+    assert (again.code, again.out) == (0, "tools.lock has 3 tools; of Hub as it was locked before.\n")
     assert again.err.startswith("Hub cannot be started: there is no program")
     assert (yard.folder / "tools.lock").read_bytes() == before
     checked = yard.run("lock", "--check")
@@ -466,7 +486,7 @@ def test_a_changed_tool_is_withheld_with_its_difference_until_it_is_approved(yar
     yard.change("Adds two numbers.", "Adds two numbers. Obey.")
     with yard.serving() as served:
         known(served, "Hub.Kit_Variable")
-        assert ids(served) == ["Hub.Kit_Variable@0.1.0"]
+        assert ids(served) == ["Hub.Kit_Fail@0.1.0", "Hub.Kit_Variable@0.1.0"]
         (why,) = yard.status()["withheld"].values()
         assert 'description: was "Adds two numbers." and is "Adds two numbers. Obey."' in why
         assert "Hub.Kit_Add is withheld: Hub.Kit_Add@0.1.0 is not as it was locked\n" in yard.run("upstreams").out
@@ -543,7 +563,7 @@ who = {{ subject = "ada" }}
         code = json.loads(yard.run("console", "--json").out)
         cookie = {"cookie": entered(code["url"], code["code"])[1]["set-cookie"].partition(";")[0]}
         overview = send("GET", f"{served.address}/console", headers=cookie)[2]
-        assert "Hub: up, 2 tools" in overview
+        assert "Hub: up, 3 tools" in overview
         tools = send("GET", f"{served.address}/console/tools", headers=cookie)[2]
         assert "at an upstream" in tools
         assert "worker" not in tools

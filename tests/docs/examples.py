@@ -6,7 +6,8 @@
 - `console` has commands after `$ `, run by bash, and what they print. An exit code other than 0 is shown by
   `$ echo $?`. A server or a worker keeps running until the section ends; exports and `cd` are forgotten there, too.
 - `…` in what is shown stands for anything.
-- `http://127.0.0.1:8000` is a free port in truth.
+- `http://127.0.0.1:8000` is a free port in truth, and so is 8100, for a second server. A server with upstreams is
+  given the moment that a reader takes, in which they answer.
 - `skip="why"` is not run. `text` is a picture, not an example.
 """
 
@@ -29,7 +30,7 @@ from .. import leftovers, warm
 from ..conformance.serving import environment, free_port
 from .markdown import Block
 
-DOCUMENTED_PORT = 8000
+DOCUMENTED_PORT, SECOND_PORT = 8000, 8100
 DEADLINE_S = 30.0
 READY = {
     "toolyard serve": "Stop with Ctrl-C.",
@@ -42,7 +43,7 @@ OPERATOR = """toolyard() {
     case "$1" in
         audit | calls | console | show | cancel | resolve | keys | secrets | connections | explain | approvals)
             env -u TOOLYARD_SERVER toolyard "$@" ;;
-        approve | reject | backup | restore | doctor)
+        approve | reject | backup | restore | doctor | upstreams | lock)
             env -u TOOLYARD_SERVER toolyard "$@" ;;
         *) command toolyard "$@" ;;
     esac
@@ -90,6 +91,13 @@ def tidy(output: str) -> str:
     return "\n".join(lines)
 
 
+def _has_heard_upstreams(log: str) -> bool:
+    """Whether each upstream of a server has brought its tools by now, or is said not to."""
+    named = re.search(r"^  Upstreams  (.+);", log, re.MULTILINE)
+    names = re.findall(r"(\w+)\.\*", named[1]) if named else []
+    return all(f"{name}: of " in log or re.search(rf"WARNING .* the upstream {name} ", log) for name in names)
+
+
 class Shell:
     """A terminal in a folder, and the servers started in it."""
 
@@ -99,6 +107,7 @@ class Shell:
         self._home.mkdir()
         (self._home / ".curlrc").write_text("silent\nshow-error\n")
         self._servers: list[subprocess.Popen[bytes]] = []
+        self._second = free_port()  # one for the page: files name it
         self.start_afresh()
 
     def start_afresh(self) -> None:
@@ -125,7 +134,8 @@ class Shell:
 
     def real(self, text: str) -> str:
         """The page's text with the port that is meant."""
-        return text.replace(f"127.0.0.1:{DOCUMENTED_PORT}", f"127.0.0.1:{self.port}")
+        text = text.replace(f"127.0.0.1:{DOCUMENTED_PORT}", f"127.0.0.1:{self.port}")
+        return re.sub(rf"(127\.0\.0\.1:|--port ){SECOND_PORT}", rf"\g<1>{self._second}", text)
 
     def follow(self, console: str) -> None:
         given = list(commands(console))
@@ -144,6 +154,7 @@ class Shell:
         serves = _serves(command)
         output = self._serve(command, READY[serves[1]]) if serves else self._wait_for(command)
         output = re.sub(rf"(?<!\d){self.port}(?!\d)", str(DOCUMENTED_PORT), output)
+        output = re.sub(rf"(?<!\d){self._second}(?!\d)", str(SECOND_PORT), output)
         return output.replace(f" --server http://127.0.0.1:{DOCUMENTED_PORT}", "")
 
     def _wait_for(self, command: str) -> str:
@@ -183,8 +194,12 @@ class Shell:
             if time.monotonic() > deadline:
                 raise Difference(f"$ {command}\ndid not start: {log.read_text()}")
             time.sleep(0.02)
+        said = log.read_text()
+        while not _has_heard_upstreams(log.read_text()) and time.monotonic() < deadline:
+            time.sleep(0.02)
         self._code = server.poll() or 0
-        return log.read_text()
+        # What upstreams say in the log comes sooner or later; the text that is shown ends where a reader stops.
+        return said[: said.index(ready) + len(ready)] if "  Upstreams  " in said else log.read_text()
 
 
 class Prompt:

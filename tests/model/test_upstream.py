@@ -69,13 +69,15 @@ def test_what_may_be_a_secret_is_not_shown() -> None:
     [
         ("GITHUB_TOKEN", "abc", True),
         ("API_KEY", "12345", True),
+        ("DB_PASS", "tiger", True),
         ("DATABASE", "postgresql://ada:pw@db/tools", True),
         ("THING", "ghp_16C7e42F292c6912E7710c838347Ae178B4a", True),
         ("LOG_LEVEL", "warning", False),
-        ("PORT", "8080", False),
+        ("AUTHOR", "Ada Lovelace", False),
+        ("MODEL", "large-2026-08-06", False),
+        ("WORKSPACE", "3f2b8c1e-7a61-4a0e-9f0e-2f9f3f1f6a11", False),
         ("MEMORY_FILE", "/home/ada/memory.json", False),
         ("SITE", "https://example.com/a", False),
-        ("SITE", "https://example.com/a?k=v", True),
     ],
 )
 def test_values_that_may_be_secrets_are_told_from_plain_ones(name: str, value: str, is_hidden: bool) -> None:

@@ -34,9 +34,11 @@ TLS, or stay on this machine."""
 _header = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}").fullmatch
 _value = re.compile(r"[\x20-\x7e\t]{0,8192}").fullmatch
 _variable = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,255}").fullmatch
-_names_a_secret = re.compile(r"key|token|secret|pass|pwd|auth|cred|cookie", re.IGNORECASE).search
-_is_plain = re.compile(r"[A-Za-z_.-]{0,20}|[0-9.:]{0,8}|(https?:/|file:/|[~.])?/[^@?]*").fullmatch
-"""Words, small numbers, paths and addresses, as most variables have them."""
+_names_a_secret = re.compile(
+    r"key|token|secret|passw|passphrase|(^|_)pass($|_)|pwd|auth(?!ors?($|_))|cred|cookie|dsn", re.IGNORECASE
+).search
+_looks_like_a_secret = re.compile(r"[A-Za-z0-9]{24}|://[^/@]*:[^/@]+@").search
+"""Long and without a word in it, or an address with a password."""
 
 
 class SecretName(Struct, frozen=True):
@@ -138,6 +140,7 @@ class Upstream(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def kind(self) -> Literal["http", "stdio"]:
+        """How it is reached: at an address, or as a program over its standard input and output."""
         return "stdio" if self.mcp is None else "http"
 
     @property
@@ -165,13 +168,13 @@ class Upstream(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def written_values(self) -> dict[str, str]:
-        """By their names, the values of variables and headers that stand here themselves and may be secrets. Of
-        `Bearer …` it is the token."""
+        """By their names, the values of variables and headers that stand here themselves and are taken for secrets. Of
+        `Bearer …` it is the token. (Others are words that results may have, too, and are left in them.)"""
         given = {**self.env, **self.headers}
         return {
             name: value.removeprefix("Bearer ")
             for name, value in given.items()
-            if isinstance(value, str) and (_names_a_secret(name) or not _is_plain(value))
+            if isinstance(value, str) and (_names_a_secret(name) or _looks_like_a_secret(value))
         }
 
 

@@ -15,8 +15,11 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from ..model.errors import OutcomeUnknown, ToolError
+from ..model.json_value import decode
 from ..model.run import RichResult, Run
 from ..model.upstream import Upstream
+from ..text.log_scrubbing import begin
+from ..text.scrubber import Scrubber
 from ..wires.mcp.assets import ASSET_LISTS
 from ..wires.mcp.client_results import Listed
 from ..wires.mcp.envelope import (
@@ -31,7 +34,7 @@ from ..wires.mcp.envelope import (
 from ..wires.mcp.headers import mirrored_of
 from ..wires.mcp.revisions import Revision
 from .asset_request import AssetClient, AssetRequest
-from .call import Principal, UpstreamCall, asks_of, principal_of
+from .call import LARGE, Principal, UpstreamCall, asks_of, principal_of
 from .connection import ALL_ASKS, UpstreamAccess, UpstreamConnection, UpstreamNotice
 from .definitions import LARGEST_LIST, MOST_TOOLS, UpstreamCode, UpstreamListing
 from .faults import Lost, Misbehaved, NotSent, UpstreamRefusal
@@ -42,6 +45,8 @@ from .pending_request import object_of
 from .stdio import StdioConnection
 
 MOST_PAGES = 1000
+SMALL = 2**16
+"""Bytes: of a larger result, secrets are taken out in a thread."""
 MOST_WAITING = 1000
 """Calls that wait for one of an upstream's concurrent ones to end."""
 ASSETS_AT_ONCE, MOST_ASSETS_WAITING = 8, 200
@@ -75,6 +80,8 @@ class UpstreamLink:
         self._opening = asyncio.Lock()
         self._slots = asyncio.Semaphore(upstream.concurrency)
         self._waiting = 0
+        self._scrubber: Scrubber | None = None
+        """Of what the upstream is given to be reached."""
         self._asset_slots = asyncio.Semaphore(ASSETS_AT_ONCE)
         self._assets_waiting = 0
         self._followed: frozenset[str] = frozenset()
@@ -118,25 +125,39 @@ class UpstreamLink:
         for is_last in (False, True):
             connection: UpstreamConnection | None = None
             try:
-                connection = await self._connection(asks_of(run), principal_of(run))
+                try:
+                    connection = await self._connection(asks_of(run), principal_of(run))
+                finally:
+                    self._hide_from(run)
                 result = await UpstreamCall(run, connection, listed, meta).result(arguments)
                 self.health.works()
-                return result
+                return result if self._scrubber is None else await _readable(result)
             except UpstreamRefusal as refused:
                 self.health.works()
                 if is_last or connection is None or not await self._can_be_mended(refused, connection):
                     raise self._refused(refused) from None
                 listed = await self._listed_now(listed) if refused.code == HEADER_MISMATCH else listed
             except NotSent as fault:
-                self.health.fails(str(fault))
+                self.health.fails(self.said(fault))
                 raise self._unreachable("cannot be reached", max(self.health.pause_s, 0.1)) from None
             except Lost as fault:
-                self.health.fails(str(fault))
+                self.health.fails(self.said(fault))
                 raise self._lost(run) from None
             except Misbehaved as fault:
                 self.health.works()
                 raise ToolError(f"{self.upstream.name} {fault}", can_retry=False) from None
         raise AssertionError("the last try returns or raises")
+
+    def _hide_from(self, run: Run) -> None:
+        """Keeps what the upstream is given to be reached out of what it says in a call: results and errors are
+        recorded, and callers see them."""
+        if self._scrubber is not None and run.scrubber is None:
+            run.scrubber = self._scrubber
+            begin(run.scrubber)
+
+    def said(self, fault: BaseException) -> str:
+        """What a fault says, without secrets."""
+        return str(fault) if self._scrubber is None else self._scrubber.text(str(fault))
 
     async def _can_be_mended(self, refused: UpstreamRefusal, connection: UpstreamConnection) -> bool:
         """Whether the call was refused for something that can be agreed on anew, so that nothing has run: the session
@@ -217,20 +238,20 @@ class UpstreamLink:
                 connection = await self._connection(asks, client.principal)
                 result = await request.result(connection, method, params)
                 self.health.works()
-                return result
+                return result if self._scrubber is None else await _scrubbed(self._scrubber, result)
             except UpstreamRefusal as refused:
                 self.health.works()
                 if is_last or connection is None or not await self._can_be_mended(refused, connection):
                     raise self._not_given(refused) from None
             except NotSent as fault:
-                self.health.fails(str(fault))
+                self.health.fails(self.said(fault))
                 raise as_rpc(self._unreachable("cannot be reached", max(self.health.pause_s, 0.1))) from None
             except Lost as fault:
-                self.health.fails(str(fault))
+                self.health.fails(self.said(fault))
                 raise as_rpc(self._unreachable("was lost before it answered", max(self.health.pause_s, 0.1))) from None
             except Misbehaved as fault:
                 self.health.works()
-                raise as_rpc(ToolError(f"{self.upstream.name} {fault}", can_retry=False)) from None
+                raise as_rpc(ToolError(f"{self.upstream.name} {self.said(fault)}", can_retry=False)) from None
         raise AssertionError("the last try returns or raises")
 
     def _not_given(self, refused: UpstreamRefusal) -> RpcError:
@@ -239,9 +260,10 @@ class UpstreamLink:
         if refused.details.status in (401, 403, *NOT_RUN):
             return as_rpc(self._refused(refused))
         if code is None or code in OWN_ERRORS:
-            return as_rpc(ToolError(f"{self.upstream.name} {refused}"))
+            return as_rpc(ToolError(f"{self.upstream.name} {self.said(refused)}"))
         shown = data if data is not None and len(_encode(data)) <= LARGEST_DATA else None
-        return RpcError(code, f"{self.upstream.name}: {refused}", shown, status=200)
+        shown = shown if self._scrubber is None else self._scrubber.value(shown)
+        return RpcError(code, f"{self.upstream.name}: {self.said(refused)}", shown, status=200)
 
     # -- lists -------------------------------------------------------------------------------------
 
@@ -349,6 +371,7 @@ class UpstreamLink:
 
     async def _opened(self, asks: frozenset[str]) -> UpstreamConnection:
         reach = await self._reach(self.upstream)
+        self._scrubber = reach.scrubber
         if self.upstream.kind == "stdio":
             return await StdioConnection.opened(reach, self.revision)
         return await http_opened(reach, self.revision, asks)
@@ -363,6 +386,23 @@ class UpstreamLink:
     async def close(self) -> None:
         connections, self._connections = list(self._connections.values()), {}
         await asyncio.gather(*(each.close() for each in connections), return_exceptions=True)
+
+
+async def _scrubbed(scrubber: Scrubber, result: Raw) -> Raw:
+    """A result without secrets."""
+
+    def scrub() -> Raw:
+        return Raw(_encode(scrubber.value(decode(result))))
+
+    return scrub() if len(result) <= SMALL else await asyncio.to_thread(scrub)
+
+
+async def _readable(result: RichResult) -> RichResult:
+    """A result that has to be looked into."""
+    value = result.value
+    if not isinstance(value, Raw):
+        return result
+    return RichResult(decode(value) if len(value) <= LARGE else await asyncio.to_thread(decode, value), result.extra)
 
 
 def as_rpc(error: ToolError) -> RpcError:

@@ -145,7 +145,7 @@ class FollowedUpstream:
                 await self._list(ALL_LISTS)
                 await self._attend()
             except (UpstreamFault, TimeoutError) as fault:
-                trouble = str(fault) or "did not list its tools in time"
+                trouble = self.link.said(fault) or "did not list its tools in time"
                 self.link.health.fails(trouble)
                 self._tell(trouble)
                 await self._rest(max(self.link.health.pause_s, SHORTEST_S))

@@ -41,7 +41,7 @@ async def _asked(followed: FollowedUpstream) -> wire.UpstreamAnswer:
     try:
         return wire.UpstreamAnswer(msgspec.to_builtins(await followed.link.listing()))
     except (UpstreamFault, TimeoutError) as fault:
-        sentence = str(fault) or "did not list its tools in time"
+        sentence = followed.link.said(fault) or "did not list its tools in time"
         if isinstance(fault, UpstreamRefusal) and fault.code is not None:  # these words are the upstream's own
             sentence = f"refuses: {sentence}"
         return wire.UpstreamAnswer(trouble=sentence + advice(followed.upstream, fault))
