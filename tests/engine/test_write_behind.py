@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from msgspec import Raw
 
 from tests.engine.room import Room, there, until
 from tests.store.calls import ran
@@ -106,6 +107,19 @@ async def test_no_more_bytes_than_so_many_wait_and_what_is_lost_is_told_once_a_f
         assert (room.behind.lost, caplog.text.count("are missing in the ledger")) == (3, 1)
         room.behind.add(*ran("larger", 1, {"text": "x" * 70_000}))
         assert (await ids(room))[-1] == "larger", "one alone is always written"
+
+
+async def test_what_stands_beside_a_value_counts_among_the_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(write_behind, "MOST_BYTES_WAITING", 15_000)
+    monkeypatch.setattr(write_behind, "WRITTEN_AT_ONCE", 10_000)
+    calls = [ran(f"large{number}", 1) for number in range(5)]
+    for _, _, outcome in calls:
+        outcome.extra = Raw(b'{"meta":{"a":"%b"}}' % (b"x" * 7000))
+    assert [len(portion) for portion in write_behind.in_portions(calls)] == [1] * 5
+    async with Room(kit) as room:
+        for call in calls:
+            room.behind.add(*call)
+        assert await ids(room) == ["large0", "large1"]
 
 
 def test_large_calls_are_written_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,9 +7,14 @@ arguments, one whose validator raises when it is asked again, one that says its 
 import logging
 from typing import Annotated, Any
 
+from msgspec import Raw
+from msgspec.json import encode
 from pydantic import AfterValidator
 
 from toolyard import Context, ToolError, Toolkit, authorization, secret
+from toolyard.model.call import ResultExtra
+from toolyard.model.run import RichResult
+from toolyard.model.run import Run as ToolRun
 
 from .process_tools import kit as far
 from .world import Run, World
@@ -21,7 +26,31 @@ _log = logging.getLogger("an author's")
 
 
 def toolkits(world: World) -> list[Toolkit]:
-    return [_desk(world), _sms(world), far]
+    made = [_desk(world), _sms(world)]
+    for kit in made:
+        kit.host.around.append(_with_content)
+    return [*made, far]
+
+
+RICH = ("Desk.Note", "Desk.Again", "Sms.Send")
+"""Those whose results have more than a value, as if another MCP server had given them."""
+
+
+async def _with_content(run: ToolRun, proceed: Any) -> Any:
+    """What was asked for, and every secret that the tool was given, beside the value or the error."""
+    if run.tool.id not in RICH:
+        return await proceed()
+    text = f"{run.input['mark']} {' '.join(run.secrets.values())}"
+    content = [
+        {"type": "text", "text": text},
+        {"type": "resource", "resource": {"uri": f"yard://{text}", "text": text}},
+    ]
+    extra = ResultExtra(Raw(encode(content)), meta=Raw(encode({"yard/about": {text: [text]}})))
+    try:
+        return RichResult(await proceed(), extra)
+    except ToolError as error:
+        error.extra = extra
+        raise
 
 
 def _value(run: Run) -> dict[str, str]:

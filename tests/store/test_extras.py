@@ -105,17 +105,19 @@ async def test_a_line_is_small_with_it_or_no_line(store: Store, clock: ManualClo
 
 
 async def test_merged_and_erased_blocks_keep_what_is_left(store: Store, clock: ManualClock) -> None:
+    extra = b'{"meta":{"a":"%b"}}' % (b"x" * 2000)
     for number in range(10):
-        of_another = rich(f"other-{number}", EXTRA)
+        of_another = rich(f"other-{number}", extra)
         of_another[1].caller = replace(of_another[1].caller, user_id="vic")
-        await store.record([rich(f"{number}", EXTRA), of_another])
+        await store.record([rich(f"{number}", extra), of_another])
     charged = await stored(store)
     await clock.advance(60.0)
     assert await store.merge() == 9
     assert await stored(store) == charged
     assert await store.erase(None, "vic") == 10
+    assert await stored(store) == charged // 2
     left = await store.listed(Filter(None))
-    assert [(each.key.call_id, each.extra) for each in left] == [(f"{number}", EXTRA) for number in range(9, -1, -1)]
+    assert [(each.key.call_id, each.extra) for each in left] == [(f"{number}", extra) for number in range(9, -1, -1)]
 
 
 # --- what it costs --------------------------------------------------------------------------------

@@ -12,10 +12,13 @@ from msgspec import Raw
 from toolyard import AsyncClient, InvalidInput, ToolError
 from toolyard.client.protocols import WIRES
 from toolyard.model.call import CallTool, Outcome, ResultExtra
+from toolyard.model.caller import LOCAL
+from toolyard.model.lifecycle import State
 from toolyard.model.record import CallRecord
 from toolyard.model.run import RichResult, Run
 from toolyard.model.tool import Host, Origin, Tool, ToolkitInfo, Version
 from toolyard.server.app.compose import Yard
+from toolyard.server.http.reply_budget import LARGE_REPLY, MOST_READS
 from toolyard.server.settings.table import exactly
 from toolyard.store.values import Filter
 from toolyard.testing import InProcessTransport
@@ -23,6 +26,7 @@ from toolyard.testing import InProcessTransport
 RICH: dict[str, Any] = {
     "rich": {"hit": 1},
     "raw": Raw(b'{"hit": 1}'),
+    "large": {"hit": 1},
     "rich cow": "a cow",
     "raw cow": Raw(b'"a cow"'),
     "no json": Raw(b"{"),
@@ -50,7 +54,10 @@ class Catapult:
         if arguments["stone"] == "dud":
             raise ToolError("It fell short")
         if arguments["stone"] in RICH:
-            return RichResult(RICH[arguments["stone"]], ResultExtra(Raw(b'[{"type":"text","text":"Hit!"}]')))
+            text = "Hit!" * (LARGE_REPLY if arguments["stone"] == "large" else 1)
+            return RichResult(
+                RICH[arguments["stone"]], ResultExtra(Raw(b'[{"type":"text","text":"%b"}]' % text.encode()))
+            )
         return {"hit": len(arguments["stone"])} if arguments["stone"] != "strange" else "a cow"
 
     async def close(self) -> None:
@@ -173,13 +180,32 @@ def test_of_a_result_with_content_the_value_is_checked(stone: str, call_id: str 
     async def scene(yard: Yard, catapult: Catapult) -> None:
         outcome = await called(yard, stone, call_id)
         row = await recorded(yard)
-        if stone in ("rich", "raw"):
+        if stone in ("rich", "raw", "large"):
             assert (outcome.error, row.value) == (None, b'{"hit":1}')
-            assert row.extra == b'{"content":[{"type":"text","text":"Hit!"}]}'
+            assert (row.extra or b"").startswith(b'{"content":[{"type":"text","text":"Hit!')
         else:
             assert outcome.error is not None
             assert outcome.error.message == "Siege.Throw failed unexpectedly"
             assert (row.code, row.extra) == ("tool_failed", None)
+
+    play(scene)
+
+
+@pytest.mark.parametrize("wire", ["oxp", "mcp"])
+def test_a_reply_with_much_beside_its_value_waits_for_a_place_in_memory(wire: Any) -> None:
+    """The value alone is small. The ledger has all of it meanwhile."""
+
+    async def scene(yard: Yard, catapult: Catapult) -> None:
+        places = [await yard._replies.place(LOCAL) for _ in range(MOST_READS)]
+        async with AsyncClient(wire=wire, sending=InProcessTransport(yard)) as client:
+            calling = asyncio.create_task(client.call("Siege.Throw", {"stone": "large"}, call_id="key"))
+            while not await yard.store.listed(Filter(None, state=State.COMPLETE)):
+                await asyncio.sleep(0)
+            for _ in range(100):
+                await asyncio.sleep(0)
+            assert not calling.done()
+            places[0].give()
+            assert await calling == {"hit": 1}
 
     play(scene)
 

@@ -157,6 +157,13 @@ def test_all_of_a_long_result_can_be_read(far: Server, name: str, revision: str,
     assert other.error()["message"] == "Resource not found"
 
 
+def test_a_long_result_is_recorded_where_others_are_not(start_far: Start) -> None:
+    client = alice(start_far(api_keys=KEYS, secret_key=SECRET, record="keyed"))
+    uri = give(client, WARM, times=50_000).result()["_meta"]["toolyard/preview"]["uri"]
+    read = client.result("resources/read", {"uri": uri})["contents"][0]
+    assert json.loads(read["text"])[0]["text"] == "It is warm" * 50_000
+
+
 def test_what_it_embeds_can_be_read_by_who_got_it(far: Server, name: str) -> None:
     client, resource = alice(far), {"uri": f"far://{name}", "text": "all of it"}
     give(client, {**WARM, "content": [{"type": "resource", "resource": resource}]}).result()

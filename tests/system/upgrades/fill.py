@@ -52,6 +52,25 @@ OFFER = {
         }
     ]
 }
+RICH = {"rich": 1, "rich-large": 300_000, "rich-failed": 0}
+"""Keys of calls whose result has content beside it, and how long its text is."""
+UPSTREAM = ("weather", "digest-of-its-address", b'[{"name":"forecast"}]')
+PUT_UPSTREAM = f"""
+import asyncio
+from toolyard.model.clock import SYSTEM_CLOCK
+from toolyard.server.ledger import open_store
+from toolyard.server.settings.table import load_settings
+from toolyard.store.values import UpstreamRecord
+
+async def put():
+    store, _ = open_store(load_settings({{}}), SYSTEM_CLOCK)
+    await store.open()
+    await store.put_upstream(UpstreamRecord(*{UPSTREAM!r}))
+    await store.close()
+
+asyncio.run(put())
+"""
+"""An upstream that was seen. No verb puts one there."""
 OWN_TOOL = {"name": "look", "description": "Looks.", "input_schema": {"type": "object"}}
 USE = {"role": "assistant", "content": [{"type": "tool_use", "id": "use-1", "name": "look", "input": {"at": "it"}}]}
 
@@ -76,6 +95,17 @@ def ask(url: str, method: str, path: str, body: object = None, key: str = ADA, *
 def call(url: str, tool: str, call_id: str | None = None, key: str = ADA, **input: object) -> Any:
     body = {"tool_id": tool, "input": input} | ({"call_id": call_id} if call_id else {})
     return ask(url, "POST", "/tools/call", body, key)
+
+
+def call_over_mcp(url: str, tool: str, call_id: str, **arguments: object) -> Any:
+    """The result of a call in MCP's newest revision."""
+    prefix, revision = "io.modelcontextprotocol/", "2026-07-28"
+    meta = {f"{prefix}protocolVersion": revision, f"{prefix}clientCapabilities": {}, "toolyard/callId": call_id}
+    params = {"name": tool, "arguments": arguments, "_meta": meta}
+    headers = {"mcp-protocol-version": revision, "mcp-method": "tools/call", "mcp-name": tool}
+    accept = {"accept": "application/json, text/event-stream"}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    return ask(url, "POST", "/mcp", body, **headers, **accept)["result"]
 
 
 def until(is_so: Callable[[], object]) -> None:
@@ -106,6 +136,7 @@ class Program:
     def start(self) -> None:
         port, log = free_port(), self._folder / "log"
         tools = ["tools.py", *(["held_tools.py"] if self.knows("vault") else [])]
+        tools += ["rich_tools.py:app"] if self.knows("extras") else []
         command = [sys.executable, "-m", "toolyard", "serve", *(str(HERE / tool) for tool in tools)]
         with log.open("wb") as output:
             self._process = subprocess.Popen(
@@ -119,7 +150,11 @@ class Program:
         self._process.wait()
 
     def verb(self, *arguments: str, input: str = "") -> str:
-        command = [sys.executable, "-m", "toolyard", *arguments]
+        return self.run("-m", "toolyard", *arguments, input=input)
+
+    def run(self, *arguments: str, input: str = "") -> str:
+        """In an interpreter that has the program."""
+        command = [sys.executable, *arguments]
         done = subprocess.run(
             command, cwd=self._folder, env=self._environment, input=input, capture_output=True, text=True, check=True
         )
@@ -155,6 +190,8 @@ def fill(program: Program, about: About) -> None:
         holds.append("keys")
     if program.knows("vault"):
         program.verb("secrets", "set", "SMS_KEY", input=SMS_KEY)
+    if program.knows("extras"):
+        program.run("-c", PUT_UPSTREAM)
     program.start()
     if program.knows("vault"):
         call(program.url, "Held.Send", "sent")
@@ -173,6 +210,10 @@ def fill(program: Program, about: About) -> None:
         program.begin("Far.Do", "far", text="there")
         until(lambda: program.is_waiting("far"))
         holds += ["sessions", "workers"]
+    if program.knows("extras"):
+        for call_id, times in RICH.items():
+            call_over_mcp(program.url, "Rich_Give", call_id, times=times)
+        holds += ["extras", "upstreams"]
     if program.knows("audit"):
         holds.append("audit")
     for tool in ("once", "again"):

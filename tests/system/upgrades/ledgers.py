@@ -29,8 +29,8 @@ TABLES = {
 COLUMNS = "SELECT attname FROM pg_attribute WHERE attrelid = '{}'::regclass AND attnum > 0 AND NOT attisdropped"
 
 IN_SQLITE, IN_POSTGRES = (
-    re.compile(r"X'22((?:78){999,})22'").fullmatch,
-    re.compile(r"E?'\\+x22((?:78){999,})22'").fullmatch,
+    re.compile(r"X'((?:..)*?)((?:78){999,})(.*)'").fullmatch,
+    re.compile(r"E?'\\+x((?:..)*?)((?:78){999,})(.*)'").fullmatch,
 )
 
 
@@ -147,7 +147,9 @@ def _insert(table: str, columns: Sequence[str], row: Any) -> str:
 def _short(value: str) -> str:
     """A long string of one letter, told instead of written out."""
     if found := IN_SQLITE(value):
-        return f"CAST('\"' || printf('%.{len(found[1]) // 2}c', 'x') || '\"' AS BLOB)"
+        head, tail = (bytes.fromhex(found[part]).decode() for part in (1, 3))
+        return f"CAST('{head}' || printf('%.{len(found[2]) // 2}c', 'x') || '{tail}' AS BLOB)"
     if found := IN_POSTGRES(value):
-        return f"convert_to('\"' || repeat('x', {len(found[1]) // 2}) || '\"', 'UTF8')"
+        head, tail = (bytes.fromhex(found[part]).decode() for part in (1, 3))
+        return f"convert_to('{head}' || repeat('x', {len(found[2]) // 2}) || '{tail}', 'UTF8')"
     return value

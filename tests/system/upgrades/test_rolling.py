@@ -99,6 +99,7 @@ def test_a_node_of_the_program_before_works_on_while_the_next_one_migrates_and_s
             workers_serve(after, before, "three")
             workers_serve(before, after, "four")
             keys_are_taken_at_both(before, after)
+            values_are_shown_at_both(before, after)
             load.__exit__()
             assert load.refused == []
             for key, value in load.answered.items():
@@ -112,6 +113,14 @@ def keys_are_taken_at_both(before: str, after: str) -> None:
     assert call(before, "Yard.Stamp", "by-before", text="key")["value"] == "key, before"
     assert call(after, "Yard.Stamp", "by-before", text="key")["value"] == "key, before"
     assert call(before, "Yard.Stamp", text="no key")["value"] == "no key, before"
+
+
+def values_are_shown_at_both(before: str, after: str) -> None:
+    """What stands beside a value is not known to the program before, and stays."""
+    assert call(after, "Rich.Give", "rich", times=3)["value"] == {"by": "after"}
+    assert call(before, "Rich.Give", "rich", times=3)["value"] == {"by": "after"}
+    assert ask(before, "GET", "/v1/calls/rich")["value"] == {"by": "after"}
+    assert ask(after, "GET", "/v1/calls/rich")["content"] == [{"type": "text", "text": "xxx"}]
 
 
 def sessions_move_between(here: str, there: str, use: str) -> None:

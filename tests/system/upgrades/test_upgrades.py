@@ -5,24 +5,25 @@ import hashlib
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 from tests import warm
 from tests.conformance.serving import environment, running
-from tests.postgres import Server
+from tests.postgres import Server, execute, fetch
 from toolyard.store.sql_files import migrations
 
-from .fill import ADA, HERE, OFFER, SETTINGS, SMS_KEY, USE, Answer, ask, call
+from .fill import ADA, HERE, OFFER, RICH, SETTINGS, SMS_KEY, UPSTREAM, USE, Answer, ask, call, call_over_mcp
 from .ledgers import FOLDER, STORES, About, Kept, digest, kept, load_postgres, load_sqlite, passed
 
 LEDGERS = sorted(FOLDER.glob("*.sql"))
 OFFERS = {"sqlite": 10, "postgres": 9}
 """From when on it is known to whom a call of a worker's tool was made."""
-TOOLS = [str(HERE / name) for name in ("tools.py", "held_tools.py")]
+TOOLS = [str(HERE / name) for name in ("tools.py", "held_tools.py", "rich_tools.py:app")]
 DEADLINE_S = 30.0
 
 
@@ -47,6 +48,15 @@ class Upgraded:
             cwd=self._folder,
             env=environment("open") | self._variables,
         )
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        """What is in its ledger, read beside it."""
+        store = self._variables["TOOLYARD_STORE"]
+        if self.about.store == "postgres":
+            return [tuple(row) for row in asyncio.run(fetch(store, sql))]
+        file = self._folder / store.partition(":")[2]
+        with closing(apsw.Connection(str(file), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
+            return list(connection.execute(sql))
 
     def shown(self, call_id: str) -> Any:
         return self.ask("GET", f"/v1/calls/{call_id}?wait=20")
@@ -146,6 +156,20 @@ def what_waits_for_a_yes_gets_it(server: Upgraded) -> None:
     assert server.call("Held.Pay", "paid", cents=5)["value"] == "5, after"
 
 
+def what_stood_beside_a_value_still_does(server: Upgraded) -> None:
+    for call_id, times in RICH.items():
+        result = call_over_mcp(server.url, "Rich_Give", call_id, times=times)
+        text, *cut = result["content"]
+        assert text["text"] == "x" * min(times, 256 * 1024)
+        assert bool(cut) == (times > 256 * 1024)
+        assert result["_meta"]["program"] == "before"
+        assert result.get("structuredContent") == (None if result.get("isError") else {"by": "before"})
+
+
+def what_upstreams_offered_is_known(server: Upgraded) -> None:
+    assert server.rows("SELECT name, address, listing FROM upstreams") == [UPSTREAM]
+
+
 def the_audit_log_is_whole(server: Upgraded) -> None:
     verified = server.verb("audit", "verify")
     assert verified.returncode == 0, verified.stdout + verified.stderr
@@ -158,6 +182,8 @@ CHECKS = {
     "keys": keys_let_in_whom_they_did,
     "secrets": secrets_open,
     "approvals": what_waits_for_a_yes_gets_it,
+    "extras": what_stood_beside_a_value_still_does,
+    "upstreams": what_upstreams_offered_is_known,
     "audit": the_audit_log_is_whole,
 }
 
@@ -202,10 +228,6 @@ def test_a_program_refuses_a_newer_ledger_in_a_sentence(
 
 
 def make_newer(store: str, address: str, folder: Path, number: int) -> None:
-    import apsw
-
-    from tests.postgres import execute
-
     if store == "sqlite":
         apsw.Connection(str(folder / "toolyard.db")).execute(f"PRAGMA user_version = {number}")
     else:

@@ -4,9 +4,11 @@ ALTER TABLE calls ADD COLUMN extra bytea;
 -- It is charged for as a part of the result.
 CREATE FUNCTION charge(input bytea, value bytea, error bytea, extra bytea) RETURNS bigint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    AS $$ SELECT 1024 + coalesce(octet_length(input), 0) + CASE WHEN result > 1024 THEN result ELSE 0 END::bigint
-        FROM (SELECT coalesce(octet_length(value), 0) + coalesce(octet_length(error), 0)
-            + coalesce(octet_length(extra), 0) AS result) AS sized $$;
+    AS $$ SELECT 1024 + coalesce(octet_length(input), 0)
+        + CASE WHEN coalesce(octet_length(value), 0) + coalesce(octet_length(error), 0)
+                + coalesce(octet_length(extra), 0) > 1024
+            THEN coalesce(octet_length(value), 0) + coalesce(octet_length(error), 0)
+                + coalesce(octet_length(extra), 0) ELSE 0 END::bigint $$;
 
 CREATE OR REPLACE FUNCTION calls_came() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -36,6 +38,8 @@ BEGIN
         - (SELECT coalesce(sum(64 + octet_length(data)), 0) FROM call_events WHERE seq = OLD.seq));
     RETURN OLD;
 END $$;
+
+DROP FUNCTION charge(bytea, bytea, bytea);
 
 -- Rows on their way in, with it. Nodes of a program before this go on with the types that they know.
 CREATE TYPE new_call_12 AS (
