@@ -6,6 +6,7 @@ import itertools
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import threading
@@ -19,6 +20,7 @@ import pytest
 
 from toolyard import Client, ToolyardError
 from toolyard.model.errors import NotAuthenticated
+from toolyard.model.writes import DIRECT
 from toolyard.server.console.login_sessions import SESSION
 from toolyard.store.sqlite.file import close, opened
 from toolyard.store.sqlite.store import SqliteStore
@@ -207,13 +209,53 @@ def test_no_number_comes_again_and_nobody_is_signed_in(yard: Yard) -> None:
         finally:
             await store.close()
 
-    _, is_in = asyncio.run(begun("before", session))
+    first, is_in = asyncio.run(begun("before", session))
     assert is_in
     assert yard.toolyard("backup", "copy.db").code == 0
     last, _ = asyncio.run(begun("since"))
     assert yard.toolyard("restore", "copy.db").code == 0
     number, is_in = asyncio.run(begun("after"))
     assert (number, is_in) == (last + 1, None)
+    yard.ledger.unlink()
+    assert yard.toolyard("restore", "copy.db").code == 0
+    number, _ = asyncio.run(begun("after"))
+    assert number > last + 1_000_000, "how far it had come is not known any more"
+    shutil.copy(yard.folder / "copy.db", yard.ledger)
+    assert yard.toolyard("restore", "toolyard.db").code == 0
+    assert asyncio.run(begun("after"))[0] > number, "what is there is the copy, and says nothing of what came since"
+    assert first == 1
+
+
+def test_a_copy_is_not_served_as_it_is(yard: Yard) -> None:
+    """What waits in it would go on, as if nothing had been done since."""
+    key_of(yard, "agent")
+    yard.toolyard("backup", "copy.db")
+    shutil.copy(yard.folder / "copy.db", yard.ledger)
+    refused = yard.toolyard("keys", "list")
+    assert (refused.code, "to go on from it: toolyard restore toolyard.db" in refused.err) == (2, True), refused
+    assert yard.toolyard("restore", "toolyard.db").code == 0
+    assert "agent" in yard.toolyard("keys", "list").out
+
+
+def test_a_ledger_that_another_tool_brought_back_is_settled(yard: Yard) -> None:
+    """Such as a snapshot of its disk. Not while a server has it."""
+    key_of(yard, "agent")
+
+    async def begun() -> None:
+        store = SqliteStore(str(yard.ledger), "node")
+        await store.open()
+        await store.begin(new_call("waits", queue="worker", session=DIRECT, offer="x", on_lost="unknown"))
+        await store.close()
+
+    asyncio.run(begun())
+    with yard.serving() as served:
+        assert yard.toolyard("restore", "--settle").code == 2
+        served.end()
+    done = yard.toolyard("restore", "--settle", "--revoke-keys")
+    assert (done.code, "1 call had not ended" in done.out, "1 API key is revoked" in done.out) == (0, True, True), done
+    assert yard.json("show", "waits")["code"] == "outcome_unknown"
+    assert yard.json("restore", "--settle", "--json")["calls"] == {"unknown": 0, "goingOn": 0}
+    assert yard.toolyard("audit", "verify").code == 0
 
 
 def without_key(yard: Yard, *options: str) -> tuple[bytes, str]:
@@ -270,6 +312,9 @@ def test_a_copy_with_its_key_file_needs_nothing_else(yard: Yard) -> None:
         (["backup", "x.db", "--store", "sqlite::memory:"], "there is no file of sqlite::memory:"),
         (["backup", "x.db", "--with-key"], "there is no key file"),
         (["restore", "absent.db"], "there is no such file"),
+        (["restore"], "name a copy, or say --settle"),
+        (["restore", "there.db", "--settle"], "name a copy, or say --settle"),
+        (["restore", "--settle", "--store", "sqlite:absent.db"], "there is no ledger here"),
         (["restore", "there.db"], "it is damaged: file is not a database"),
         (["restore", "empty.db"], "it is no ledger"),
     ],
@@ -298,7 +343,10 @@ def test_postgresql_has_a_command_of_its_own_and_it_works(postgres_url: str, yar
         found = re.search(r"whose own tool does that: (pg_\w+ .+) \(the key", ended.err)
         assert found is not None, ended
         path = os.pathsep.join((str(tools), os.environ["PATH"]))
-        subprocess.run(shlex.split(found[1]), cwd=yard.folder, env=os.environ | {"PATH": path}, check=True)
+        bring, *settle = found[1].split(" && ")
+        subprocess.run(shlex.split(bring), cwd=yard.folder, env=os.environ | {"PATH": path}, check=True)
+        for line in settle:
+            assert yard.toolyard(*shlex.split(line)[1:], **store).code == 0
 
     def names() -> list[str]:
         return [key["name"] for key in yard.json("keys", "list", "--json", **store)]

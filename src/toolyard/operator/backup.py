@@ -91,9 +91,10 @@ def dump_command(settings: Settings, file: Path) -> str:
 
 
 def restore_command(settings: Settings, file: Path) -> str:
-    """How such a copy is brought back, all of it or nothing."""
+    """How such a copy is brought back, all of it or nothing, and then settled."""
     options = ["--clean", "--if-exists", "--no-owner", "--single-transaction"]
-    return shlex.join(["pg_restore", *options, f"--dbname={without_password(settings.store)}", str(file)])
+    bring_back = ["pg_restore", *options, f"--dbname={without_password(settings.store)}", str(file)]
+    return f"{shlex.join(bring_back)} && toolyard restore --settle"
 
 
 def without_password(url: str) -> str:

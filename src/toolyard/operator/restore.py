@@ -1,8 +1,12 @@
-"""`toolyard restore`: a SQLite ledger goes back to the moment at which a copy was made.
+"""`toolyard restore`: a SQLite ledger goes back to the moment at which a copy was made; or one that other tools have
+brought back, such as PostgreSQL's, is settled.
 
-All of it is done in a draft beside the ledger, which then takes the ledger's place in one step: whoever ends this in
-the middle has the old ledger or the new one. What was there is moved aside, with its `-wal`, and stays a ledger that
-can be restored.
+All of a restore is done in a draft beside the ledger, which then takes the ledger's place in one step: whoever ends
+this in the middle has the old ledger or the new one. What was there is moved aside, with its `-wal`, and stays a ledger
+that can be restored.
+
+Nobody knows what became of the calls that had not ended in the copy: they may have been claimed, approved, answered
+since. So each of them is settled before anybody serves the ledger (`Store.go_back`).
 """
 
 import asyncio
@@ -17,12 +21,14 @@ from msgspec import Struct
 from ..model.clock import SYSTEM_CLOCK, Clock
 from ..model.errors import SetupError, SourcePlace
 from ..server.console.login_sessions import CODE, SESSION
+from ..server.ledger import is_shared, open_store
 from ..server.settings.table import Settings
+from ..store.contract import Store
 from ..store.sqlite import copies
 from ..store.sqlite.copies import CopyNotes, Holdings
 from ..store.sqlite.file import FileMark, lock, mark_of, refuse_part, wal_of
 from ..store.sqlite.store import SqliteStore
-from ..store.values import StoreInUse
+from ..store.values import StoreInUse, WentBack
 from ..trust.audit.entry import AuditKind, Entry
 from ..trust.audit.key_check import hold_to_ledger
 from ..trust.audit.log import MAIN, put
@@ -52,6 +58,7 @@ class Restored(Struct, frozen=True):
     """Whether everything up to that moment is in it. Otherwise it is the time of the newest thing that was found."""
     holdings: Holdings
     """After that: keys that were revoked now are counted as such."""
+    calls: WentBack
     revoked: int
     aside: Path | None
     """Where the ledger is that was there."""
@@ -59,6 +66,13 @@ class Restored(Struct, frozen=True):
     """Where the key of the copy was written to."""
     key_aside: Path | None
     """Where the key file is that was there instead."""
+
+
+class Settled(Struct, frozen=True):
+    """What was done to a ledger that other tools have brought back."""
+
+    calls: WentBack
+    revoked: int
 
 
 def restore(settings: Settings, file: Path, options: RestoreOptions, clock: Clock = SYSTEM_CLOCK) -> Restored:
@@ -70,6 +84,44 @@ def restore(settings: Settings, file: Path, options: RestoreOptions, clock: Cloc
     if not (options.incomplete and mark_of(file) == FileMark.OPEN):
         refuse_part(file)
     return asyncio.run(_Restore(settings, ledger, options, clock).do(file))
+
+
+def settle(settings: Settings, options: RestoreOptions, clock: Clock = SYSTEM_CLOCK) -> Settled:
+    """Does to a ledger that other tools have brought back what a restore does to its calls and keys. It can be done
+    twice. Raises SetupError."""
+    path = None if is_shared(settings) else file_of(settings, "")
+    if path is not None and not path.exists():
+        raise SetupError("there is no ledger here; name it with --store", SourcePlace(str(path)))
+    return asyncio.run(_settled(settings, options, clock))
+
+
+async def _settled(settings: Settings, options: RestoreOptions, clock: Clock) -> Settled:
+    store, ring = open_store(settings, clock)
+    await store.open()
+    try:
+        if not options.without_key:
+            await _hold_to_key(ring, store, None)
+        calls, revoked = await _brought_up(store, options, None)
+        await _say(settings, options, store, ring, clock)
+    finally:
+        await store.close()
+    return Settled(calls, revoked)
+
+
+async def _brought_up(store: Store, options: RestoreOptions, last_number: int | None) -> tuple[WentBack, int]:
+    """Settles what is in a copy, and revokes its keys if that is wanted. What became of its calls, and how many keys
+    were revoked. First the calls: whoever is refused, because a server has the ledger, has changed nothing."""
+    calls = await store.go_back((CODE, SESSION), last_number)
+    names = [key.name for key in await store.api_keys.listed() if key.revoked is None and options.revoke_keys]
+    for name in names:
+        await store.api_keys.revoke(name)
+    return calls, len(names)
+
+
+async def _say(settings: Settings, options: RestoreOptions, store: Store, ring: KeyRing, clock: Clock) -> None:
+    """In the audit log, if there is one."""
+    if settings.audit != "off" and not options.without_key and not ring.is_missing:
+        await put(store.audit, ring, MAIN, Entry(clock.now(), AuditKind.ADMIN, tool=SAID))
 
 
 class _Restore(Struct, frozen=True):
@@ -88,8 +140,7 @@ class _Restore(Struct, frozen=True):
         draft = self.ledger.with_name(f"{self.ledger.name}.restoring")
         try:
             notes, newest = _drafted(file, draft)
-            revoked = await self._complete(draft, notes)
-            copies.settle(draft, self._last_number(), (CODE, SESSION))
+            calls, revoked = await self._complete(draft, notes, self._last_number(file, draft))
             with copies.read(draft) as connection:
                 holdings = copies.holdings(connection)
             suffix = self._suffix()
@@ -99,33 +150,31 @@ class _Restore(Struct, frozen=True):
             copies.discard(draft)
             held.close()
         is_exact, moment = notes is not None, newest if notes is None else notes.made_at
-        return Restored(self.ledger, moment, is_exact, holdings, revoked, aside, key_file, key_aside)
+        return Restored(self.ledger, moment, is_exact, holdings, calls, revoked, aside, key_file, key_aside)
 
-    async def _complete(self, draft: Path, notes: CopyNotes | None) -> int:
-        """Brings the draft up to date, holds the key to it, revokes its keys if that is wanted, and says so in its
-        audit log. How many keys were revoked."""
+    async def _complete(self, draft: Path, notes: CopyNotes | None, last: int | None) -> tuple[WentBack, int]:
+        """Brings the draft up to date, holds the key to it, settles it, and says so in its audit log."""
         ring, store = self._ring(notes), SqliteStore(str(draft), self.clock.new_id(), now=self.clock.now)
         await store.open()
         try:
             if not self.options.without_key:
                 await _hold_to_key(ring, store, notes)
-            names = [key.name for key in await store.api_keys.listed() if key.revoked is None]
-            for name in names if self.options.revoke_keys else ():
-                await store.api_keys.revoke(name)
-            if self.settings.audit != "off" and not self.options.without_key and not ring.is_missing:
-                await put(store.audit, ring, MAIN, Entry(self.clock.now(), AuditKind.ADMIN, tool=SAID))
+            calls, revoked = await _brought_up(store, self.options, last)
+            await _say(self.settings, self.options, store, ring, self.clock)
         finally:
             await store.close()
-        return len(names) if self.options.revoke_keys else 0
+        return calls, revoked
 
-    def _last_number(self) -> int:
+    def _last_number(self, file: Path, draft: Path) -> int | None:
         """That the ledger which is replaced has given to a call. None of them is to mean another call afterwards: a
-        person may have one at hand, to approve it by."""
-        if not self.ledger.exists():
-            return 0
-        with suppress(SetupError), copies.read(self.ledger) as connection:
-            return copies.last_number(connection)
-        return 0
+        person may have one at hand, to approve it by. None where it does not tell: it cannot be read, is the copy
+        itself, or has not come as far as the copy and so is another ledger."""
+        if not self.ledger.exists() or self.ledger.samefile(file):
+            return None
+        with suppress(SetupError), copies.read(self.ledger) as there, copies.read(draft) as here:
+            last = copies.last_number(there)
+            return last if last is not None and last >= (copies.last_number(here) or 0) else None
+        return None
 
     def _ring(self, notes: CopyNotes | None) -> KeyRing:
         """The keys that the restored ledger will be served with."""
@@ -172,7 +221,7 @@ def _drafted(file: Path, draft: Path) -> tuple[CopyNotes | None, float]:
     return notes, newest
 
 
-async def _hold_to_key(ring: KeyRing, store: SqliteStore, notes: CopyNotes | None) -> None:
+async def _hold_to_key(ring: KeyRing, store: Store, notes: CopyNotes | None) -> None:
     """Raises SetupError where the key that is here is not the one of the copy."""
     go_on = "if it is lost, restore with --without-key, and then: toolyard secrets new-key"
     if notes is not None and notes.signature is not None:

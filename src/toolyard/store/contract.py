@@ -23,7 +23,19 @@ from ..model.session import Event, RequestEvent, Session, SessionStanding
 from ..model.worker import WorkerRecord
 from ..model.writes import Answer, Claimant, Decision, HandBack, HeartbeatWrite, WaitForAccount
 from .hints import Hints, Topic
-from .values import MOST_BYTES, Begun, ClaimFilter, Filter, Held, Note, NotedCalls, Rollup, StoredQuestion, Usage
+from .values import (
+    MOST_BYTES,
+    Begun,
+    ClaimFilter,
+    Filter,
+    Held,
+    Note,
+    NotedCalls,
+    Rollup,
+    StoredQuestion,
+    Usage,
+    WentBack,
+)
 from .write_behind import WriteBehind
 
 
@@ -290,8 +302,9 @@ class SessionStore(Protocol):
         ...
 
     async def events(self, session: str, after: int, limit: int) -> list[Event]:
-        """Numbered from 1 without gaps: a `request` event for each change of a request's state or attempt and whenever
-        it waits for something else, and a `session` event whenever the session's status changes."""
+        """A `request` event for each change of a request's state or attempt and whenever it waits for something else,
+        and a `session` event whenever the session's status changes. Numbered from 1; without gaps, but for one wherever
+        the ledger went back to a copy."""
         ...
 
 
@@ -461,3 +474,11 @@ class Store(
         ...
 
     async def give_slot(self, tool: str) -> None: ...
+
+    async def go_back(self, forgotten: Sequence[str], last_number: int | None = None) -> WentBack:
+        """Settles a ledger that is a copy of itself from an earlier moment, before anybody serves it, in one write.
+
+        Every call that has not ended is judged as `GoBack`. No number that was given after the copy was made is given
+        again: to a call (the highest that was given is `last_number`, where that is known), to an attempt, to an event
+        of a session. Notes of the kinds `forgotten` are gone. Raises StoreInUse if a node serves the ledger."""
+        ...

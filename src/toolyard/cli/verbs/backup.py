@@ -6,15 +6,25 @@ from typing import Annotated, Any
 
 import msgspec
 import typer
+from msgspec import Struct
 
+from ...model.errors import SetupError
 from ...operator.backup import Backup, KeyPlace, back_up
-from ...operator.restore import Restored, RestoreOptions
+from ...operator.restore import Restored, RestoreOptions, Settled
 from ...operator.restore import restore as restored_by
+from ...operator.restore import settle as settled_by
 from ..support.ledger import refuse_servers, settings_with, tell_ledger
 from ..support.screen import complain, complaints, pretty, say
 from ..support.target import Json
 
 NO_LEDGER = "a ledger is copied where it is: run this there, or name it with --store"
+UNKNOWN = (
+    "Unknown from now on is what was done after that moment: API keys that were made, approvals that were given, call "
+    "ids that were taken; such a call runs again if it is sent again. Calls that were erased after it are there again: "
+    "erase them again\n"
+)
+"""What an operator has to know before a server starts."""
+GOOD_AGAIN = "API keys that were revoked after that moment are good again: revoke them, or all of them with '{again}'\n"
 Store = Annotated[str | None, typer.Option(help="The ledger (sqlite:toolyard.db).")]
 
 
@@ -44,7 +54,11 @@ def backup(
 
 
 def restore(
-    file: Annotated[Path, typer.Argument(help="A copy that 'toolyard backup' made.")],
+    file: Annotated[Path | None, typer.Argument(help="A copy that 'toolyard backup' made.")] = None,
+    settle: Annotated[
+        bool,
+        typer.Option("--settle", help="The ledger was brought back already, by pg_restore or so."),
+    ] = False,
     revoke_keys: Annotated[
         bool, typer.Option("--revoke-keys", help="Revoke every API key in it: some may have been revoked since.")
     ] = False,
@@ -59,17 +73,25 @@ def restore(
 ) -> None:
     """Go back to a copy of the ledger, while no server uses it.
 
-    What is there is moved aside, and the copy is not changed. What was done since the copy was made is unknown then.
+    What is there is moved aside, and the copy is not changed. What was done since the copy was made is unknown then,
+    and calls that had not ended in it end as outcome_unknown, unless their tools may run again. --settle does the same
+    to a ledger that another tool has brought back.
     """
     refuse_servers(None, store, NO_LEDGER)
     settings, options = settings_with(store), RestoreOptions(revoke_keys, incomplete, without_key)
+    if (file is None) is not settle:
+        raise SetupError("name a copy, or say --settle for a ledger that was brought back already")
     with complaints():
-        done = restored_by(settings, file, options)
+        done = settled_by(settings, options) if file is None else restored_by(settings, file, options)
     if json:
         say(pretty(_fields(done)))
         return
-    say("".join(f"{line}\n" for line in _done(done)))
-    complain(_unknown(done, file))
+    say("".join(f"{line}\n" for line in (_done(done) if isinstance(done, Restored) else _told(done))))
+    complain(UNKNOWN)
+    if isinstance(done, Restored) and done.holdings.api_keys:
+        complain(GOOD_AGAIN.format(again=f"toolyard restore {file} --revoke-keys"))
+    elif isinstance(done, Settled) and not done.revoked:
+        complain(GOOD_AGAIN.format(again="toolyard restore --settle --revoke-keys"))
 
 
 def _done(done: Restored) -> list[str]:
@@ -81,24 +103,27 @@ def _done(done: Restored) -> list[str]:
         lines.append(f"The key file {done.key_file} is the copy's")
     if done.key_aside is not None:
         lines.append(f"The one that was there is {done.key_aside}")
+    return lines + _told(done)
+
+
+def _told(done: Restored | Settled) -> list[str]:
+    """What became of the calls and the keys in the copy."""
+    unknown, going_on = done.calls.unknown, done.calls.going_on
+    lines = ["Nothing in it had yet to end"] if unknown + going_on == 0 else []
+    if unknown:
+        lines.append(
+            f"{_calls(unknown)} had not ended, and may have since: outcome_unknown now, for somebody to find out and "
+            "'toolyard resolve'"
+        )
+    if going_on:
+        lines.append(f"{_calls(going_on)} had not ended, and will go on: their tools may run again")
     if done.revoked:
         lines.append(f"{done.revoked} API key{' is' if done.revoked == 1 else 's are'} revoked")
     return lines
 
 
-def _unknown(done: Restored, file: Path) -> str:
-    """What an operator has to know before a server starts."""
-    said = (
-        "Unknown from now on is what was done after that moment: API keys that were made, approvals that were given, "
-        "call ids that were taken; such a call runs again if it is sent again. Calls that were erased after it are "
-        "there again: erase them again\n"
-    )
-    if done.holdings.api_keys:
-        said += (
-            "API keys that were revoked after that moment are good again: revoke them, or all of them with "
-            f"'toolyard restore {file} --revoke-keys'\n"
-        )
-    return said
+def _calls(count: int) -> str:
+    return f"{count} call{'' if count == 1 else 's'}"
 
 
 def _about_key(made: Backup) -> str:
@@ -138,11 +163,12 @@ def _size(size: int) -> str:
     return f"{size} GB"
 
 
-def _fields(made: Backup | Restored) -> Any:
+def _fields(made: Struct) -> dict[str, Any]:
     """As JSON has it, in the spelling of every other verb."""
-    fields = {_camel(name): value for name, value in msgspec.structs.asdict(made).items() if value is not None}
-    fields["holdings"] = {_camel(name): value for name, value in msgspec.structs.asdict(made.holdings).items()}
-    return msgspec.to_builtins(fields, enc_hook=str)
+    given = {_camel(name): value for name, value in msgspec.structs.asdict(made).items() if value is not None}
+    fields = {name: _fields(value) if isinstance(value, Struct) else value for name, value in given.items()}
+    built: dict[str, Any] = msgspec.to_builtins(fields, enc_hook=str)
+    return built
 
 
 def _camel(name: str) -> str:
