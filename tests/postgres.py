@@ -102,8 +102,12 @@ class Server:
 
     def create(self) -> str:
         """A new database's name."""
-        name = f"toolyard_{token_hex(6)}"
-        asyncio.run(execute(self._url, f"CREATE DATABASE {name} TEMPLATE {self._template} STRATEGY FILE_COPY"))
+        return self.copy(self._template)
+
+    def copy(self, database: str, name: str | None = None) -> str:
+        """The name of a database that is like one to which nobody is connected."""
+        name = name or f"toolyard_{token_hex(6)}"
+        asyncio.run(execute(self._url, f"CREATE DATABASE {name} TEMPLATE {database} STRATEGY FILE_COPY"))
         return name
 
     def borrow(self) -> str:

@@ -26,7 +26,12 @@ class Ledger(Protocol):
     @property
     def is_blocked(self) -> bool: ...
 
-    async def open(self, now: float) -> None: ...
+    async def open(self, now: float) -> None:
+        """Also again, after `leave`."""
+
+    async def leave(self) -> None:
+        """Nobody looks over the server's shoulder until it is opened again."""
+
     async def close(self) -> None: ...
     async def follow(self, now: float) -> None: ...
     async def rows(self) -> Rows: ...
@@ -45,10 +50,14 @@ class SqliteLedger:
     def __init__(self, folder: Path) -> None:
         self.path = folder / "ledger.db"
         self.store = f"sqlite:{self.path}"
+        self.copy = folder / "ledger-copy.db"
         self._lock: apsw.Connection | None = None
 
     async def open(self, now: float) -> None:
         """The server makes it."""
+
+    async def leave(self) -> None:
+        """Nothing is open."""
 
     async def close(self) -> None:
         await self.unblock()
@@ -103,6 +112,7 @@ class PostgresLedger:
     def __init__(self, server: Server) -> None:
         self._server, self._name = server, server.create()
         self.store = server.url_of(self._name)
+        self._copy: str | None = None
         self._lock: asyncpg.Connection | None = None
 
     async def open(self, now: float) -> None:
@@ -111,10 +121,26 @@ class PostgresLedger:
         self._tables = [row["tablename"] for row in found]
         await self.follow(now)
 
+    async def leave(self) -> None:
+        await self._connection.close()
+
+    def make_copy(self) -> None:
+        """While nobody has it open."""
+        if self._copy is not None:
+            self._server.drop(self._copy)
+        self._copy = self._server.copy(self._name)
+
+    def bring_back(self) -> None:
+        """The same."""
+        assert self._copy is not None
+        self._server.drop(self._name)
+        self._server.copy(self._copy, self._name)
+
     async def close(self) -> None:
         await self.unblock()
         await self._connection.close()
-        await asyncio.to_thread(self._server.drop, self._name)
+        for database in filter(None, (self._name, self._copy)):
+            await asyncio.to_thread(self._server.drop, database)
 
     async def follow(self, now: float) -> None:
         """Nodes that live have said so meanwhile, however long it was."""

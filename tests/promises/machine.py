@@ -20,7 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from . import wires
 from .ledgers import Ledger
-from .oracle import BrokenPromise, Oracle, Seen
+from .oracle import ONCE, BrokenPromise, Oracle, Seen
 from .stage import HOME, PATIENCE_S, TOTAL_S, Options, Stage, within
 from .tools import GITHUB, HELD
 from .wires import FAMILY, Request
@@ -686,10 +686,28 @@ class Machine(RuleBasedStateMachine):
     def a_server_starts_again(self, node: int = 0) -> None:
         self.on.run(self.on.restart(node % self.on.ledger.nodes))
 
-    @move(1)
-    def a_copy_of_the_ledger_takes_its_place(self) -> None:
-        """Nothing happened since it was made, so every promise holds on."""
-        self.on.restore_copy()
+    @move(1, since=["nothing", "decided", "worked"], node=NODES)
+    def a_copy_of_the_ledger_takes_its_place(self, since: str = "nothing", node: int = 0) -> None:
+        """What waited in it may have been done since: it is not known, and so it is not done again."""
+        stage, world = self.on, self.world
+        stage.copy_ledger()
+        self._read()
+        told, answered = {sent for sent in world.sent if sent.told}, {claim for claim in world.claims if claim.accepted}
+        if since == "decided":
+            self.somebody_decides(how="operator", node=node)
+        elif since == "worked":
+            stage.run(self._work_off(node))
+        self._read()
+        stage.bring_ledger_back()
+        world.go_back(told, answered)
+
+    async def _work_off(self, node: int) -> None:
+        """All that waits for workers is claimed, and answered."""
+        for person in {person for those in self.world.offers.values() for person in those}:
+            before = len(self.world.claims)
+            await self._claim(person, "w", node)
+            for claim in self.world.claims[before:]:
+                await self._say(claim, node, "answer")
 
     @move(1, person=[ADA, EVE], wire=FAMILY, key=KEYS, node=NODES)
     def a_node_drains_and_is_replaced(
@@ -902,8 +920,9 @@ _ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
 
 def _definition(tool: str, needs: str = "") -> dict[str, Any]:
+    on_lost = "unknown" if tool == ONCE else "rerun"
     made: dict[str, Any] = {
-        "id": tool, "description": "Does it.", "input_schema": {"type": "object"}, "on_lost": "rerun"
+        "id": tool, "description": "Does it.", "input_schema": {"type": "object"}, "on_lost": on_lost
     }  # fmt: skip
     if needs == GITHUB:
         made["requirements"] = {"authorization": [{"id": GITHUB}]}

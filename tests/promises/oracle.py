@@ -23,6 +23,8 @@ OWN = ("Desk.Note", "Desk.Look", "Desk.Picky", "Desk.Wait", "Desk.Again", "Desk.
 """Tools that are always there, and need nothing that could be taken away."""
 RERUN = ("Desk.Again",)
 """Tools whose authors say that a lost run may simply be made again."""
+ONCE = "Fax.Steal"
+"""A worker's tool of which that is not said."""
 
 
 @dataclass
@@ -148,6 +150,8 @@ def a_late_worker_never_wins(seen: Seen, memory: Memory) -> Iterator[str]:
         given[claim.session, claim.request, claim.attempt].append(f"{claim.person.subject}/{claim.worker}")
         if claim.accepted:
             answered[claim.session, claim.request].add(claim.run)
+            if claim.is_past:
+                yield f"attempt {claim.attempt} of {claim.request} was taken after the ledger went back"
             if claim.attempt < claim.newest_at_answer:
                 yield f"attempt {claim.attempt} of {claim.request} was taken when there was {claim.newest_at_answer}"
     for which, runs in answered.items():
@@ -156,6 +160,17 @@ def a_late_worker_never_wins(seen: Seen, memory: Memory) -> Iterator[str]:
     for (_, request, attempt), those in given.items():
         if len(those) > 1:
             yield f"attempt {attempt} of {request} was given to {' and '.join(those)}"
+
+
+def a_worker_is_not_given_again_what_may_have_been_done(seen: Seen, memory: Memory) -> Iterator[str]:
+    """Whatever the ledger has forgotten of it."""
+    given = defaultdict[tuple[str, str], int](int)
+    for claim in seen.world.claims:
+        if claim.tool == ONCE:
+            given[claim.session, claim.request] += 1
+    for which, times in given.items():
+        if times > 1:
+            yield f"{which} was given to workers {times} times"
 
 
 def nobody_speaks_for_another_worker(seen: Seen, memory: Memory) -> Iterator[str]:
@@ -326,7 +341,7 @@ def strict_audit_has_what_was_answered(seen: Seen, memory: Memory) -> Iterator[s
     if seen.audited is not None:
         for sent in seen.world.sent:
             is_answered = sent.told is not None and sent.told.kind in ("success", "running")
-            if is_answered and sent.call_id is not None and sent.call_id not in seen.audited:
+            if is_answered and not sent.is_forgotten and sent.call_id and sent.call_id not in seen.audited:
                 yield f"({sent}) was answered, and the audit log does not have {sent.call_id}: {sent.told}"
 
 
@@ -335,7 +350,7 @@ PROMISES: dict[str, Check] = {
     for check in (
         acknowledged_is_kept, one_key_one_execution, a_lost_run_is_not_made_again,
         a_process_runs_once_for_a_key, one_call_one_outcome,
-        a_late_worker_never_wins, nobody_speaks_for_another_worker,
+        a_late_worker_never_wins, a_worker_is_not_given_again_what_may_have_been_done, nobody_speaks_for_another_worker,
         every_call_ends, nobody_hears_what_is_anothers, each_answer_is_its_own,
         secrets_leave_no_trace, what_came_is_recorded, everything_that_ran_is_recorded,
         what_is_erased_is_gone, no_number_twice,

@@ -7,7 +7,8 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import Awaitable, Coroutine, Sequence
+from collections.abc import Awaitable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 from unittest import mock
@@ -19,15 +20,16 @@ from toolyard.model.caller import Caller
 from toolyard.model.clock import Clock
 from toolyard.model.errors import ToolyardError
 from toolyard.operator.backup import back_up
-from toolyard.operator.restore import RestoreOptions, restore
+from toolyard.operator.restore import RestoreOptions, restore, settle
 from toolyard.server.app.compose import Yard
-from toolyard.server.settings.table import exactly
+from toolyard.server.settings.table import Settings, exactly
+from toolyard.store.sqlite.copies import Holdings
 from toolyard.store.values import Usage
 from toolyard.trust.requirements.provider import ProviderTokens
 
 from . import canaries, wires
 from .clock import ManualClock
-from .ledgers import Ledger, Rows, SqliteLedger
+from .ledgers import Ledger, PostgresLedger, Rows, SqliteLedger
 from .tools import GITHUB, HELD, INNER, toolkits
 from .wires import Request
 from .world import ANY, BEN, EVE, OPERATOR, PROBER, TRUSTY, Heard, Listener, Person, World
@@ -116,6 +118,8 @@ class Stage:
         self._keys: dict[Person, str] = {}
         self.log = Lines()
         self.is_blocked = False
+        self._holdings: Holdings
+        """Of the copy of the ledger."""
         self._patch = mock.patch("toolyard.engine.upkeep.EVERY_S", 0.05)
         self._patch.start()
         root = logging.getLogger()
@@ -190,25 +194,54 @@ class Stage:
         await self.stop(node)
         await self._start(node)
 
-    def restore_copy(self) -> None:
-        """All servers stop, the ledger is copied, and goes back to the copy. Of PostgreSQL its own tools do that."""
-        if not isinstance(self.ledger, SqliteLedger):
-            return
+    def copy_ledger(self) -> None:
+        """As it is when all servers have stopped. They start again."""
+        with self._at_rest(), self._trouble("copied"):
+            settings, seam = self._settings()
+            if isinstance(self.ledger, SqliteLedger):
+                self.ledger.copy.unlink(missing_ok=True)
+                self._holdings = back_up(settings, self.ledger.copy, with_key=False, clock=seam).holdings
+            elif isinstance(self.ledger, PostgresLedger):
+                self.ledger.make_copy()
+
+    def bring_ledger_back(self) -> None:
+        """To the copy. Of PostgreSQL its own tools do that, and then it is settled."""
+        with self._at_rest(), self._trouble("restored"):
+            settings, seam = self._settings()
+            if isinstance(self.ledger, SqliteLedger):
+                done = restore(settings, self.ledger.copy, RestoreOptions(), seam)
+                # The restore itself is in the audit log.
+                held = msgspec.structs.replace(done.holdings, audit_entries=self._holdings.audit_entries)
+                if held != self._holdings:
+                    self.world.troubles.append(f"the copy had {self._holdings}, and of it came {done.holdings}")
+            elif isinstance(self.ledger, PostgresLedger):
+                self.ledger.bring_back()
+                settle(settings, RestoreOptions(), seam)
+
+    @contextmanager
+    def _at_rest(self) -> Iterator[None]:
+        """All servers are stopped meanwhile."""
         self.world.lose_runs()
-        self.run(self.stop(0))
-        settings, seam = exactly(**self.options.settings(self.ledger.store)), Clock(self.clock, self.clock.monotonic)
-        copy = self.ledger.path.with_name("ledger-copy.db")
-        copy.unlink(missing_ok=True)
+        for node in range(self.ledger.nodes):
+            self.run(self.stop(node))
+        self.run(self.ledger.leave())
         try:
-            made = back_up(settings, copy, with_key=False, clock=seam)
-            done = restore(settings, copy, RestoreOptions(), seam)
+            yield
+        finally:
+            self.run(self.ledger.open(self.clock.now))
+            for node in range(self.ledger.nodes):
+                self.run(self._start(node))
+
+    @contextmanager
+    def _trouble(self, what: str) -> Iterator[None]:
+        try:
+            yield
         except ToolyardError as error:
-            self.world.troubles.append(f"the ledger could not be copied and restored: {error!r:.300}")
-        else:  # the restore itself is in the audit log
-            held = msgspec.structs.replace(done.holdings, audit_entries=made.holdings.audit_entries)
-            if held != made.holdings:
-                self.world.troubles.append(f"the copy had {made.holdings}, and of it came {done.holdings}")
-        self.run(self._start(0))
+            self.world.troubles.append(f"the ledger could not be {what}: {error!r:.300}")
+
+    def _settings(self) -> tuple[Settings, Clock]:
+        """As a server has them."""
+        return exactly(**self.options.settings(self.ledger.store)), Clock(self.clock, self.clock.monotonic)
 
     async def leave_clients(self) -> None:
         """Whoever still waits for an answer goes away."""

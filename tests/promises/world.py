@@ -137,6 +137,8 @@ class Sent:
     """Somebody had the calls of its user erased since."""
     is_gone: bool = False
     """It was kept as long as it had to be."""
+    is_forgotten: bool = False
+    """It was answered after a copy was made to which the ledger went back."""
 
     @property
     def mark(self) -> str:
@@ -218,6 +220,8 @@ class Claim:
     accepted: bool = False
     newest_at_answer: int = 0
     """The highest attempt that anybody had been given when it was accepted."""
+    is_past: bool = False
+    """The ledger went back to a copy in which it was not answered: what it says from then on is too late."""
 
 
 class World:
@@ -315,6 +319,14 @@ class World:
         for run in self.runs:
             if run.ended == "":
                 run.ended = "lost"
+
+    def go_back(self, told: set[Sent], answered: set[Claim]) -> None:
+        """To a moment at which these had been answered, and no others."""
+        for sent in self.sent:
+            sent.is_forgotten = sent.is_forgotten or (sent.told is not None and sent not in told)
+        for claim in self.claims:
+            claim.accepted = claim in answered
+            claim.is_past = not claim.accepted
 
     # -- what the oracle asks ----------------------------------------------------------------------
 
