@@ -545,7 +545,8 @@ class SqliteStore:
             cursor.execute(SQL.count_on, (numbers.call if last_number is None else last_number,))
             cursor.execute(SQL.leave_gaps, (numbers.event,))
             cursor.executemany("DELETE FROM notes WHERE kind = ?", [(kind,) for kind in forgotten])
-            for (seq,) in cursor.execute(SQL.living_calls).fetchall():
+            living: list[Any] = cursor.execute(SQL.living_calls).fetchall()
+            for (seq,) in living:
                 judged = self._judge(cursor, told, GoBack(seq, numbers.attempt))
                 is_over = judged is not None and judged.standing.state in ENDED
                 ended, going_on = ended + is_over, going_on + (not is_over)
