@@ -105,6 +105,14 @@ class Undecided(Exception):
         return links.missing(self._tool, self.call, self._base_url())
 
 
+class UnderWay(Exception):
+    """Raised where somebody else has begun the call that was to begin: a node before this one, or another. Who asked
+    joins it, and waits as everybody waits who did not begin it."""
+
+    def __init__(self, call: CallRecord) -> None:
+        self.call = call
+
+
 class Waiter(Struct, frozen=True):
     """Who waits for a call, and for how long."""
 
@@ -176,6 +184,9 @@ class DurableCalls:
                 if undecided.is_new or not await self._decided(undecided.call.seq, wait):
                     raise undecided.told(self.links) from None
                 waiter = Waiter(caller, channel, command.is_patient, wait)
+            except UnderWay as begun:
+                call = begun.call
+                return await self._joined(call.key, self._followed(call, self._prints(command)), waiter)
             except NotAuthenticated:
                 # Of whoever stood in line. Others who joined the call make it themselves, if they still may.
                 if _is_expired(channel):
@@ -378,7 +389,7 @@ class DurableCalls:
         if begun is not None and work.new.has(_fingerprint(begun)) and not self.is_nobodys(begun.known):
             recorded.set_result(_number(begun))
             work.uncount()
-            return await self._found(begun, work, recorded)
+            return await self._found(begun, work)
         async with slots.turn(work.run.caller, work.run.channel):
             return await self._recorded(work, recorded)
 
@@ -389,7 +400,7 @@ class DurableCalls:
             recorded.set_result(_number(begun))
         if begun.seq == 0:
             work.uncount()
-            return await self._found(begun, work, recorded)
+            return await self._found(begun, work)
         if new.waiting_for is not None:
             raise _undecided(new.name(begun.seq), work, is_new=True)
         if new.queue != "node":
@@ -506,8 +517,8 @@ class DurableCalls:
         running = self._joinable(call.key, prints)
         return running or self._enter(call.key, prints[0], outcome_from_ledger(self._store, call.seq), _done(call.seq))
 
-    async def _found(self, begun: Begun, work: PreparedCall, recorded: "asyncio.Future[int]") -> Outcome:
-        """The call is there already: it has ended, or it runs somewhere, or nobody runs it although it is this node's,
+    async def _found(self, begun: Begun, work: PreparedCall) -> Outcome:
+        """The call is there already: it has ended, or it is under way, or nobody runs it although it is this node's,
         because the store failed just when it was recorded."""
         key, known = work.new.key, begun.known
         if not work.new.has(_fingerprint(begun)):
@@ -518,8 +529,7 @@ class DurableCalls:
             raise _undecided(known.name, work)
         if self.is_nobodys(known):
             return await self._here(known.seq, known.attempt, work)
-        with self._hearing(recorded, work.run.channel, work.run.caller):
-            return await outcome_from_ledger(self._store, known.seq)
+        raise UnderWay(known)
 
     async def _answer(self, begun: Begun, key: CallKey) -> Outcome:
         """What a call that has ended was answered with. Its payload may go while it is read."""

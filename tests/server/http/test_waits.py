@@ -18,11 +18,12 @@ from toolyard.server.app.compose import Yard
 from toolyard.trust.requirements.secrets import HeldSecrets
 
 from ..asking import run
-from ..scene import CANARY, SECRET, Answer, Scene, settings
+from ..scene import CANARY, OLDER, SECRET, Answer, Scene, settings
 
 WAITER = "waiter"
 """Who has the credentials that end; the owner is the same caller, with others that stay."""
 AS = {b"toolyard-worker": b"robot"}
+JSON_ALONE = {b"accept": b"application/json"}
 WAIT_S = 60
 SHORT_S = 1.0
 
@@ -101,6 +102,25 @@ async def joined(made: Scene, name: str) -> Waiting:
     return Waiting(lambda: call(made, "Slow.Tell", {"name": name}, name, WAITER), lambda: _end(name))
 
 
+async def found(made: Scene, name: str) -> Waiting:
+    """The first who comes here for a call that was begun elsewhere, and waits for a worker."""
+    tool = {"id": "Far.Send", "input_schema": {"type": "object"}}
+    await made.send("owner", "PUT", "/v1/workers/robot", {"tools": [tool]})
+    params = {"name": "Far_Send", "arguments": {}, "_meta": {"toolyard/callId": name}}
+    session = await made.opened("owner")
+    begun = await made.older("owner", "tools/call", {**params, "task": {"ttl": 60000}}, session)
+    assert begun.json["result"]["task"], begun
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    headers = {b"mcp-protocol-version": OLDER.encode(), b"mcp-session-id": session.encode(), **JSON_ALONE}
+
+    async def come() -> None:
+        (claim,) = (await made.send("owner", "POST", "/v1/tools/claim", {}, AS)).json["claims"]
+        path = f"/v1/tools/response/{claim['sessionId']}/{claim['requestId']}"
+        await made.send("owner", "POST", path, {"response": {"state": "COMPLETE", "value": CANARY}}, AS)
+
+    return Waiting(lambda: made.send(WAITER, "POST", "/mcp", body, headers), come)
+
+
 async def results(made: Scene, name: str) -> Waiting:
     session = (await made.send("owner", "POST", "/v1/sessions", {"tools": []})).json["sessionId"]
     use = {"type": "tool_use", "id": name, "name": "Slow_Tell", "input": {"name": name}}
@@ -166,7 +186,7 @@ async def in_line_over_older_mcp(made: Scene, name: str) -> Waiting:
 IN_LINE = [in_line, in_line_with_a_key, in_line_over_mcp, in_line_over_older_mcp]
 WAITS = pytest.mark.parametrize(
     "prepare",
-    [claim, requests, shown, joined, results, task_result, task_decided, retried, retried_over_mcp, *IN_LINE],
+    [claim, requests, shown, joined, found, results, task_result, task_decided, retried, retried_over_mcp, *IN_LINE],
 )
 
 
