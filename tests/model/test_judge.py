@@ -347,6 +347,29 @@ def test_who_may_touch_a_request_and_who_may_look_at_it(
     assert (who.may_touch(call), who.may_see(call)) == (touches, sees)
 
 
+def test_an_answer_of_nobody_knows_which_attempt_does_not_end_what_a_worker_had() -> None:
+    """It may be that worker's, whose lease ran out. Who claims it first has an attempt to speak of."""
+    for call in (
+        judged(worker_has(), beat(attempt=1), NOW + 40).standing,
+        judged(worker_has(), hand_back()).standing,
+        judged(ended("outcome_unknown", queue="worker"), Resolve(1, None)).standing,
+    ):
+        assert (call.state, call.attempt) == (State.PENDING, 1)
+        assert judged(call, answer()).reason == "stale_attempt"
+        mine = judged(call, beat()).standing
+        assert judged(mine, answer()).standing.state is State.COMPLETE
+    assert judged(pending(queue="worker"), answer()).standing.state is State.COMPLETE, "nobody had it"
+
+
+def test_the_owner_of_a_session_may_answer_what_it_took_too_long_for() -> None:
+    lost = judged(processing(), beat(attempt=1), NOW + 40).standing
+    assert (lost.state, judged(lost, answer()).standing.state) == (State.PENDING, State.COMPLETE)
+
+
+def worker_has() -> CallState:
+    return processing(queue="worker")
+
+
 # --- a ledger that went back to a copy -----------------------------------------------------------
 
 

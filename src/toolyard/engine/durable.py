@@ -16,10 +16,11 @@ from functools import partial
 from typing import Any
 
 from msgspec import Raw, Struct, field
+from msgspec.structs import replace
 
 from ..model.call import CallTool, Outcome
 from ..model.caller import Caller
-from ..model.channel import Channel, QuietChannel
+from ..model.channel import Channel, QuietChannel, nothing
 from ..model.errors import (
     Busy,
     KeyConflict,
@@ -66,6 +67,8 @@ class InputCheck(Struct, frozen=True):
     """The server's address, as its client has it."""
     looks_first: bool = True
     """Whether the ledger is asked for the call before `prepare` runs."""
+    refuse_unseen: Callable[[], None] = nothing
+    """Raises what a new request would be refused with, where the rules have taken the tool away from the caller."""
 
 
 class PreparedCall(Struct):
@@ -122,6 +125,8 @@ class Waiter(Struct, frozen=True):
     """Whether they wait until its end."""
     wait: Wait | None = None
     """What is left to who was held already."""
+    refuse_unseen: Callable[[], None] = nothing
+    """As `InputCheck` has it: asked of who joined a call, once there is something to tell."""
 
 
 class RunningCall(Struct):
@@ -175,15 +180,18 @@ class DurableCalls:
     async def call(self, command: CallTool, caller: Caller, check: InputCheck, channel: Channel) -> Outcome:
         """How the call ended, or that it still runs. A call that waits for a person is told of at once; made again, it
         is held until that person has decided, or for as long as one waits for a tool."""
-        waiter = Waiter(caller, channel, command.is_patient)
+        waiter = Waiter(caller, channel, command.is_patient, refuse_unseen=check.refuse_unseen)
         while True:
             try:
-                return await self._call(command, waiter, check)
+                outcome = await self._call(command, waiter, check)
+                if waiter.wait is not None:
+                    waiter.refuse_unseen()
+                return outcome
             except Undecided as undecided:
                 wait = waiter.wait or Wait(self._sync_wait_s, channel)
                 if undecided.is_new or not await self._decided(undecided.call.seq, wait):
                     raise undecided.told(self.links) from None
-                waiter = Waiter(caller, channel, command.is_patient, wait)
+                waiter = replace(waiter, wait=wait)
             except UnderWay as begun:
                 call = begun.call
                 return await self._joined(call.key, self._followed(call, self._prints(command)), waiter)
@@ -545,9 +553,11 @@ class DurableCalls:
         running.asked_by(waiter.channel)
         try:
             with self._hearing(running.recorded, waiter.channel, waiter.caller):
-                return await self._wait(key, running, waiter, expired=expired)
+                outcome = await self._wait(key, running, waiter, expired=expired)
         finally:
             forget()
+        waiter.refuse_unseen()
+        return outcome
 
     @contextmanager
     def _hearing(self, recorded: "asyncio.Future[int]", channel: Channel, caller: Caller) -> Iterator[None]:

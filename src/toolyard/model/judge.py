@@ -289,12 +289,19 @@ def claimed(call: CallState, holder: str, now: float, terms: LeaseTerms) -> Call
 def _answer(call: CallState, answer: Answer, now: float, terms: LeaseTerms) -> Judged:
     if call.state in ENDED:
         return _answered_again(call, answer)
-    if call.state is State.PENDING and call.waiting_for is None and answer.attempt is None:
+    if call.state is State.PENDING and call.waiting_for is None and answer.attempt is None and not _came_back(call):
         call = claimed(call, answer.who.holder, now, terms)
     refused = _fence(call, answer.who, answer.attempt)
     if refused:
         return _refused(call, refused)
     return _ended(call, timed(call, answer.ending, now), now, answer.digest)
+
+
+def _came_back(call: CallState) -> bool:
+    """Whether a worker had this call, and has it no more: it was lost, handed back, or is run once more. Then an answer
+    that names no attempt may be that worker's, who is too late; nobody knows who had it. Of a session's own tools that
+    is no matter: whoever runs them is its owner."""
+    return call.queue == "worker" and call.attempt > 0
 
 
 def _answered_again(call: CallState, answer: Answer) -> Judged:

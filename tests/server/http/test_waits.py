@@ -15,6 +15,7 @@ from toolyard.lazy import load
 from toolyard.model.api_key import ApiKey
 from toolyard.model.sealed import WhichSecret
 from toolyard.server.app.compose import Yard
+from toolyard.trust.access.access import CallerPattern, Rule
 from toolyard.trust.requirements.secrets import HeldSecrets
 
 from ..asking import run
@@ -286,6 +287,26 @@ def test_who_waits_is_refused_once_the_token_expires(prepare: Prepare) -> None:
         answer = await (await opened(made, waiting.ask))
         assert answer.status == 401, answer
         assert answer.masked() == (await waiting.ask()).masked()
+
+    play(story)
+
+
+@pytest.mark.parametrize(
+    "prepare", [shown, joined, found, results, task_result, task_decided, retried, retried_over_mcp]
+)
+def test_who_waits_is_told_no_more_than_new_rules_give_it(prepare: Prepare) -> None:
+    """Where a tool was taken away from the caller, its result is told to nobody who did not make the call."""
+
+    async def story(made: Scene) -> None:
+        name = secrets.token_hex(8)
+        await put_key(made)
+        waiting = await prepare(made, name)
+        asking = await opened(made, waiting.ask)
+        made.yard.access.adopt([Rule(who=CallerPattern(key=("mortal",)), allow=False), Rule()], ())
+        await waiting.come()
+        answer, anew = await asking, await waiting.ask()
+        assert CANARY.encode() not in answer.body, answer
+        assert answer.status == anew.status, (answer, anew)
 
     play(story)
 

@@ -60,7 +60,7 @@ def routes(store: Store, own: OwnCalls, telling: ModelText, questions: Questions
         async def came() -> bool:
             nonlocal call
             place = await replies.read(exchange)
-            row = await store.row(call.seq)
+            row = await own.row(exchange.caller, call.seq)
             if row is None:
                 raise PathNotFound("There is no such call")
             call = row
