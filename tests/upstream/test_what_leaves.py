@@ -67,7 +67,7 @@ def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
             "TOOLYARD_API_KEYS": f"ada:{KEY}",
             "TOOLYARD_JWT_SECRET": SECRET,
         }
-        served = stack.enter_context(serving(folder=folder, variables=variables))
+        served = stack.enter_context(serving("toolyard.reference", folder=folder, variables=variables))
         client = connect(f"{served.address}/mcp", MODERN, KEY)
         until_listed(client, "resources/list", "kept://1")
         client.close()

@@ -139,11 +139,16 @@ class Questions:
 
         async def came() -> bool:
             nonlocal call
-            call = await self._store.row(seq)
-            return call is None or call.state in ENDED or await self._asks(call, known)
+            call = None  # while this waits nothing of it is held: its input may be large
+            found = await self._store.glance(seq)
+            is_there = found is None or found.state in ENDED or await self._asks(found, known)
+            call = found if is_there else None
+            return is_there
 
         topics = ((Topic.ENDED, seq), (Topic.QUESTION, seq))
-        return call if await holding(self._store, topics, wait, came, LOOK_AGAIN_S) else None
+        if not await holding(self._store, topics, wait, came, LOOK_AGAIN_S) or call is None:
+            return None
+        return await self._store.row(seq) if call.is_cut else call
 
     async def lacking(self, question: Question, answer: Any, whose: Whose) -> str | None:
         """What an answer must do, if this one does not: be of the question's kind, and fit its form."""

@@ -31,6 +31,7 @@ from ..http.uvicorn_protocol import PoliteProtocol, polite, sweep
 from ..ledger import has_keys
 from ..settings.table import Settings
 from .compose import Listening, Yard
+from .large_memory import give_large_blocks_back
 from .settings_reload import SettingsReload
 from .shutdown import LastResort
 from .tls import Certificate, check_certificate
@@ -68,6 +69,7 @@ def serve(
     """Serves a yard that was told of this listener (`listening_at`) until SIGINT or SIGTERM. `announce` is called once
     calls are taken; `reload` has it follow its settings, where they can be read again. Raises SetupError."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
+    give_large_blocks_back()
     settings = yard.settings
     if not settings.core_files:
         no_core_files()

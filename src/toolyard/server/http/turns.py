@@ -27,6 +27,8 @@ LARGE_BODY = 64 * 2**10
 DENSE_BODY, MOST_VALUES = 8 * 2**10, 2000
 """A smaller body takes turns, too, where it has more values than that: sixteen thousand numbers are less than 64 KiB,
 and 20 ms."""
+COLLECT_S, COLLECTED_S = 2.0, 60.0
+"""How often all garbage is collected after a large request, and for how long: it may wait for a person meanwhile."""
 ROUNDS = 8
 """How often the loop goes round between two turns. A call of somebody else's takes about so many from its first byte to
 its reply; on a loop that has nothing else to do they take no time."""
@@ -56,6 +58,7 @@ class Turns:
         self._is_taken = False
         self._since = 0.0
         """How much processor time the loop's thread had taken when this turn began."""
+        self._collects, self._collects_until = False, 0.0
 
     async def wait(self, exchange: Exchange) -> None:
         """Returns when it is the request's turn, for `held`. Raises Gone where its client leaves before that."""
@@ -130,11 +133,27 @@ class Turns:
         # A request that was refused may be held by its own exception, in a cycle. With a large body that must not wait
         # until Python looks for cycles by itself, which a server has it do seldom.
         gc.collect(1)
+        self._collect_later()
         turn = self._next()
         if turn is None:
             self._is_taken = False
         else:
             turn.set_result(None)
+
+    def _collect_later(self) -> None:
+        """One that is refused only after it has waited, as for a person, is old by then, and found by a look at all."""
+        loop = asyncio.get_running_loop()
+        self._collects_until = loop.time() + COLLECTED_S
+        if not self._collects:
+            self._collects = True
+            loop.call_later(COLLECT_S, self._collect)
+
+    def _collect(self) -> None:
+        gc.collect()
+        loop = asyncio.get_running_loop()
+        self._collects = loop.time() < self._collects_until
+        if self._collects:
+            loop.call_later(COLLECT_S, self._collect)
 
     def _next(self) -> "asyncio.Future[None] | None":
         """The turn of the caller who has waited longest for one."""

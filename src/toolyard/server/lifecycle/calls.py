@@ -41,7 +41,9 @@ def routes(store: Store, own: OwnCalls, telling: ModelText, questions: Questions
         call = await found(own, caller, exchange.parameters["call_id"], family)
         if call.state not in ENDED and not wait.is_over:
             place.give()
-            call = await _once_ended(exchange, call, wait)
+            seq = call.seq
+            del call  # its input may be large, and many may wait for it
+            call = await _once_ended(exchange, seq, wait)
         others = [] if family is not None else await families(own, caller, call.key.call_id)
         others = [other for other in others if other != call.key.family]
         return LIFECYCLE.encode_call(telling.record(call), await questions.open(call, caller), others)
@@ -54,21 +56,20 @@ def routes(store: Store, own: OwnCalls, telling: ModelText, questions: Questions
         )
         return LIFECYCLE.encode_calls(list(map(telling.record, await own.listed(caller, wanted))), limit)
 
-    async def _once_ended(exchange: Exchange, call: CallRecord, wait: Wait) -> CallRecord:
-        """Each look at it is a read of its own: its result may be large, and many may wait for it."""
+    async def _once_ended(exchange: Exchange, seq: int, wait: Wait) -> CallRecord:
+        """Whoever waits looks at its state alone, and holds nothing of it; it is read whole once, in its turn."""
 
         async def came() -> bool:
-            nonlocal call
-            place = await replies.read(exchange)
-            row = await own.row(exchange.caller, call.seq)
+            row = await store.glance(seq)
             if row is None:
                 raise PathNotFound("There is no such call")
-            call = row
-            if call.state not in ENDED:
-                place.give()
-            return call.state in ENDED
+            return row.state in ENDED
 
-        await holding(store, ((Topic.ENDED, call.seq),), wait, came, LOOK_AGAIN_S)
+        await holding(store, ((Topic.ENDED, seq),), wait, came, LOOK_AGAIN_S)
+        await replies.read(exchange)
+        call = await own.row(exchange.caller, seq)  # the rules may have taken the tool away meanwhile
+        if call is None:
+            raise PathNotFound("There is no such call")
         return call
 
     async def cancel(exchange: Exchange) -> Reply:

@@ -33,8 +33,8 @@ from ....wires.model_text import ModelText
 from ..protocol.peer import McpRequest
 
 OWN, STRANGERS, LINKED = "embedded", "embedded by a worker", "named by an upstream"
-"""Kinds of notes: what the server's own tools gave out, what those of workers and other servers did, and what results of
-upstreams' tools name."""
+"""Kinds of notes: what the server's own tools gave out, what those of workers and of other servers did, and what
+upstreams' results name."""
 Place = tuple[str, str, str]
 """Whose a resource is, by tenant and subject, and its address."""
 FAMILY: Family = "mcp"
