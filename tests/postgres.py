@@ -127,6 +127,12 @@ class Server:
     def drop(self, database: str) -> None:
         asyncio.run(execute(self._url, f"DROP DATABASE {database} WITH (FORCE)"))
 
+    def moved_aside(self, database: str) -> list[str]:
+        """Under which names a restore has left what was in it."""
+        asides = "SELECT datname FROM pg_database WHERE datname LIKE $1"
+        found = asyncio.run(fetch(self._url, asides, f"{database}_before_%"))
+        return [f'"{name}"' for (name,) in found]
+
     def close(self) -> None:
         self.kept.close()
         for database in (*self._emptied, self._template):

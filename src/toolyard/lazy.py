@@ -46,7 +46,7 @@ LAZY = {
     "stdio": "toolyard.server.app.run_stdio:serve",
     "operators_http": "toolyard.server.admin.socket_http:SocketHttp",
     "ledger": "toolyard.operator.ledger_transport:LedgerTransport",
-    "postgres_copies": "toolyard.store.postgres.copies",
+    "postgres_holdings": "toolyard.store.postgres.inspection:holdings",
     "postgres_inspection": "toolyard.store.postgres.inspection:inspect",
     "new_key": "toolyard.operator.new_ring_key:begin_anew",
     "testing": "toolyard.testing",

@@ -6,6 +6,7 @@ import itertools
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import threading
@@ -18,6 +19,7 @@ import pytest
 
 from toolyard import Client, ToolyardError
 from toolyard.model.errors import NotAuthenticated
+from toolyard.model.writes import DIRECT
 from toolyard.server.console.login_sessions import SESSION
 from toolyard.store.contract import Store
 from toolyard.store.postgres.store import PostgresStore
@@ -127,7 +129,7 @@ def test_the_guides_lines_hold_on_a_server_that_is_called_and_killed(yard: Yard)
     assert restored.code == 0, restored
     moment = re.compile(r"as it was at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC)").findall
     assert moment(restored.out) == moment(made.out) != []
-    assert "API keys that were revoked after that moment are good again" in restored.err
+    assert "API keys that were revoked since are good again" in restored.err
     with yard.serving() as served:
         assert [refused(served, key) for key in (agent, gone, late)] == [False, True, True]
         with Client(served.address, key=agent) as client:
@@ -215,12 +217,52 @@ def test_no_number_comes_again_and_nobody_is_signed_in(yard: Yard) -> None:
     def begun(name: str, *notes: Note) -> tuple[int, bytes | None]:
         return asyncio.run(begin_on(SqliteStore(str(yard.ledger), name), name, *notes))
 
-    _, is_in = begun("before", SIGNED_IN)
+    first, is_in = begun("before", SIGNED_IN)
     assert is_in
     assert yard.toolyard("backup", "copy.db").code == 0
     last, _ = begun("since")
     assert yard.toolyard("restore", "copy.db").code == 0
     assert begun("after") == (last + 1, None)
+    yard.ledger.unlink()
+    assert yard.toolyard("restore", "copy.db").code == 0
+    number, _ = begun("after")
+    assert number > last + 1_000_000, "how far it had come is not known any more"
+    shutil.copy(yard.folder / "copy.db", yard.ledger)
+    assert yard.toolyard("restore", "toolyard.db").code == 0
+    assert begun("after")[0] > number, "what is there is the copy, and says nothing of what came since"
+    assert first == 1
+
+
+def test_a_copy_is_not_served_as_it_is(yard: Yard) -> None:
+    """What waits in it would go on, as if nothing had been done since."""
+    key_of(yard, "agent")
+    yard.toolyard("backup", "copy.db")
+    shutil.copy(yard.folder / "copy.db", yard.ledger)
+    refused = yard.toolyard("keys", "list")
+    assert (refused.code, "to go on from it: toolyard restore toolyard.db" in refused.err) == (2, True), refused
+    assert yard.toolyard("restore", "toolyard.db").code == 0
+    assert "agent" in yard.toolyard("keys", "list").out
+
+
+def test_a_ledger_that_another_tool_brought_back_is_settled(yard: Yard) -> None:
+    """Such as a snapshot of its disk. Not while a server has it."""
+    key_of(yard, "agent")
+
+    async def begun() -> None:
+        store = SqliteStore(str(yard.ledger), "node")
+        await store.open()
+        await store.begin(new_call("waits", queue="worker", session=DIRECT, offer="x", on_lost="unknown"))
+        await store.close()
+
+    asyncio.run(begun())
+    with yard.serving() as served:
+        assert yard.toolyard("restore", "--settle").code == 2
+        served.end()
+    done = yard.toolyard("restore", "--settle", "--revoke-keys")
+    assert (done.code, "1 call had not ended" in done.out, "1 API key is revoked" in done.out) == (0, True, True), done
+    assert yard.json("show", "waits")["code"] == "outcome_unknown"
+    assert yard.json("restore", "--settle", "--json")["calls"] == {"unknown": 0, "goingOn": 0}
+    assert yard.toolyard("audit", "verify").code == 0
 
 
 def without_key(yard: Yard, *options: str) -> tuple[bytes, str]:
@@ -291,10 +333,10 @@ def test_what_root_restores_is_the_servers(yard: Yard, is_there: bool) -> None:
         (["backup", "x.db", "--store", "sqlite:absent.db"], "there is no ledger here"),
         (["backup", "x.db", "--store", "sqlite::memory:"], "there is no file of sqlite::memory:"),
         (["backup", "x.db", "--with-key"], "there is no key file"),
-        (["restore"], "say which copy to go back to"),
-        (["restore", "there.db", "--settle", "3"], "--settle N without a copy"),
-        (["restore", "--settle", "3"], "is not in PostgreSQL: toolyard restore FILE does all of it"),
         (["restore", "absent.db"], "there is no such file"),
+        (["restore"], "name a copy, or say --settle"),
+        (["restore", "there.db", "--settle"], "name a copy, or say --settle"),
+        (["restore", "--settle", "--store", "sqlite:absent.db"], "there is no ledger here"),
         (["restore", "there.db"], "it is damaged: file is not a database"),
         (["restore", "empty.db"], "it is no ledger"),
     ],
@@ -338,22 +380,23 @@ def test_postgresql_has_commands_of_its_own_and_they_work(postgres_server: Serve
     assert (sorted(names()), is_in is None) == (["before", "since"], False)
     asyncio.run(execute(url, "CREATE TABLE of_a_newer_toolyard ()"))
     settle = said("restore")
-    assert settle == ["restore", "--settle", str(last)]
+    assert settle == ["restore", "--settle"]
     settled = yard.toolyard(*settle, **store)
     assert (settled.code, "API keys 1 and 0 revoked" in settled.out) == (0, True), settled
+    assert "1 call had not ended, and will go on" in settled.out
     assert "call ids that were taken" in settled.err
-    assert f"with 'toolyard {' '.join(settle)} --revoke-keys'" in settled.err
+    assert "with 'toolyard restore --settle --revoke-keys'" in settled.err
     assert names() == ["before"]
     assert asyncio.run(fetch(url, "SELECT to_regclass('of_a_newer_toolyard')")) == [(None,)]
-    assert begun("after") == (last + 1, None), "no number comes again, and nobody is signed in"
+    number, is_in = begun("after")
+    assert (number > last + 1_000_000, is_in) == (True, None), "no number comes again, and nobody is signed in"
     settled = yard.toolyard(*settle, "--revoke-keys", **store)
     assert (settled.code, "API keys 0 and 1 revoked" in settled.out) == (0, True), settled
     assert yard.toolyard("audit", "verify", **store).code == 0
     assert yard.toolyard("audit", "tail", **store).out.count("toolyard restore") == 2
-    asides = "SELECT datname FROM pg_database WHERE datname LIKE '" + database + "_before_%'"
-    ((aside,),) = asyncio.run(fetch(url, asides))
-    assert len(asyncio.run(fetch(postgres_server.url_of(aside), "SELECT name FROM api_keys"))) == 2
-    for each in (database, f'"{aside}"'):
+    (aside,) = postgres_server.moved_aside(database)
+    assert len(asyncio.run(fetch(postgres_server.url_of(aside.strip('"')), "SELECT name FROM api_keys"))) == 2
+    for each in (database, aside):
         postgres_server.drop(each)
 
 

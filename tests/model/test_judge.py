@@ -8,9 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from toolyard.model.judge import reason_of
-from toolyard.model.lifecycle import CODES, Move, State
+from toolyard.model.lifecycle import CODES, Move, State, WaitingFor
 from toolyard.model.record import Ending
-from toolyard.model.writes import DIRECT, CallState, Claimant, Reason, Write
+from toolyard.model.writes import DIRECT, CallState, Claimant, GoBack, Reason, Resolve, Write
 
 from .standings import (
     ADA,
@@ -345,3 +345,60 @@ def test_who_may_touch_a_request_and_who_may_look_at_it(
     call: CallState, who: Claimant, touches: bool, sees: bool
 ) -> None:
     assert (who.may_touch(call), who.may_see(call)) == (touches, sees)
+
+
+def test_an_answer_of_nobody_knows_which_attempt_does_not_end_what_a_worker_had() -> None:
+    """It may be that worker's, whose lease ran out. Who claims it first has an attempt to speak of."""
+    for call in (
+        judged(worker_has(), beat(attempt=1), NOW + 40).standing,
+        judged(worker_has(), hand_back()).standing,
+        judged(ended("outcome_unknown", queue="worker"), Resolve(1, None)).standing,
+    ):
+        assert (call.state, call.attempt) == (State.PENDING, 1)
+        assert judged(call, answer()).reason == "stale_attempt"
+        mine = judged(call, beat()).standing
+        assert judged(mine, answer()).standing.state is State.COMPLETE
+    assert judged(pending(queue="worker"), answer()).standing.state is State.COMPLETE, "nobody had it"
+
+
+def test_the_owner_of_a_session_may_answer_what_it_took_too_long_for() -> None:
+    lost = judged(processing(), beat(attempt=1), NOW + 40).standing
+    assert (lost.state, judged(lost, answer()).standing.state) == (State.PENDING, State.COMPLETE)
+
+
+def worker_has() -> CallState:
+    return processing(queue="worker")
+
+
+# --- a ledger that went back to a copy -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("waits_for", [None, WaitingFor.APPROVAL, WaitingFor.AUTHORIZATION])
+def test_what_waited_in_a_copy_may_have_been_done_since(waits_for: WaitingFor | None) -> None:
+    """Also where its time is over: nobody can say that nothing was done in it."""
+    call = pending(on_lost="unknown", waiting_for=waits_for, queue_until=NOW - 1, deadline_at=NOW - 1)
+    now = judged(call, GoBack(1, 700))
+    assert now.ending is not None
+    assert (now.ending.code, now.ending.effects, now.ending.releases_key) == ("outcome_unknown", "unknown", False)
+    assert (now.standing.state, now.standing.attempt, now.standing.waiting_for) == (State.ERROR, 700, None)
+    again = judged(now.standing, Resolve(1, None)).standing
+    assert judged(judged(again, beat()).standing, answer(attempt=1)).reason == "stale_attempt"
+
+
+@pytest.mark.parametrize("call", [pending(), processing(), pending(waiting_for=WaitingFor.APPROVAL)])
+def test_what_may_run_again_goes_on_with_attempts_that_nobody_has_had(call: CallState) -> None:
+    now = judged(call, GoBack(1, 700)).standing
+    assert (now.state, now.attempt, now.holder, now.waiting_for) == (State.PENDING, 700, None, call.waiting_for)
+    for attempt in (1, 2):
+        assert judged(now, answer(attempt=attempt)).reason == "stale_attempt"
+
+
+def test_what_asked_its_client_in_a_copy_asks_again() -> None:
+    call = processing(queue="node", holder="a", waiting_for=WaitingFor.ANSWER)
+    assert judged(call, GoBack(1, 0)).standing.waiting_for is None
+    assert judged(call, GoBack(1, 0)).standing.attempt == call.attempt + 1
+
+
+def test_what_had_ended_in_a_copy_stays_as_it_is() -> None:
+    for call in (completed(), ended("tool_failed"), ended("outcome_unknown")):
+        assert judged(call, GoBack(1, 700)).standing == call

@@ -22,6 +22,7 @@ from toolyard.model.writes import (
     Decision,
     Finish,
     GiveUp,
+    GoBack,
     HandBack,
     HeartbeatWrite,
     LeaseTerms,
@@ -156,6 +157,7 @@ writes: st.SearchStrategy[Write] = st.one_of(
     st.builds(Restart, st.just(1), attempts, nodes),
     st.builds(GiveUp, st.just(1), attempts, nodes, errors),
     st.builds(Resolve, st.just(1), st.none() | endings),
+    st.builds(GoBack, st.just(1), attempts),
 )
 anything = settings(max_examples=MANY, deadline=None)
 
@@ -177,8 +179,8 @@ def _leads(state: State, after: CallState) -> bool:
 
 
 def settled_for(call: CallState, write: Write, now: float, limits: LeaseTerms) -> CallState:
-    """What the write finds: a node's is not preceded by what is overdue."""
-    settled = None if isinstance(write, NodeWrite) else settle(call, now, limits)
+    """What the write finds: some are not preceded by what is overdue."""
+    settled = None if isinstance(write, NodeWrite | GoBack) else settle(call, now, limits)
     return settled.standing if settled else call
 
 
@@ -202,6 +204,9 @@ def test_writes_take_only_ways_that_the_table_has(
     assert is_allowed(before, after)
     if isinstance(write, WaitForAccount):
         assert after.attempt == before.attempt - (before.state is State.PROCESSING and after != before)
+        return
+    if isinstance(write, GoBack):
+        assert (after.attempt > before.attempt) is (before.state not in ENDED)
         return
     assert after.attempt - before.attempt in (0, 1)
     claims = before.state is State.PENDING or isinstance(write, Restart)
@@ -227,7 +232,7 @@ def test_a_refused_write_leaves_what_time_left(call: CallState, write: Write, no
     judged, settled = judge(call, write, now, limits), settle(call, now, limits)
     if judged.reason is None:
         return
-    if isinstance(write, NodeWrite):
+    if isinstance(write, NodeWrite | GoBack):
         settled = None
     assert judged.standing == (settled.standing if settled else call)
     assert judged.changed is (settled is not None)
@@ -272,6 +277,8 @@ def test_a_write_made_twice_has_its_effect_once(call: CallState, write: Write, n
         assert (twice.reason, twice.changed) == (None, False)
     if isinstance(write, Decision | WaitForAccount) and once.reason is None and twice.reason is None:
         return  # it waited, went on, and waits for the same once more
+    if isinstance(write, GoBack):
+        twice.standing.attempt = once.standing.attempt  # one more number that nobody is given
     assert asdict(twice.standing) == asdict(once.standing)
 
 
@@ -318,6 +325,7 @@ MADE: dict[tuple[State, Move], tuple[CallState, Write | None]] = {
     (State.PENDING, Move.RESTART): (pending(queue="node"), Restart(1, 0, "a")),
     (State.PENDING, Move.WAIT): (pending(), WaitForAccount(1, 0, ACCOUNT, 9.0)),
     (State.PENDING, Move.RESUME): (pending(waiting_for=APPROVAL), Decision(1, APPROVAL)),
+    (State.PENDING, Move.GO_BACK): (pending(), GoBack(1, 7)),
     (State.PENDING, Move.FAIL): (pending(), WaitForAccount(1, 0, ACCOUNT, 9.0, FAILED)),
     (State.PENDING, Move.REJECT): (pending(waiting_for=APPROVAL), Decision(1, APPROVAL, NO)),
     (State.PENDING, Move.EXPIRE): (pending(queue_until=NOW), None),
@@ -331,6 +339,7 @@ MADE: dict[tuple[State, Move], tuple[CallState, Write | None]] = {
     (State.PROCESSING, Move.WAIT): (processing(), WaitForAccount(1, 1, ACCOUNT, 9.0)),
     (State.PROCESSING, Move.RELEASE): (processing(), hand_back()),
     (State.PROCESSING, Move.LOSE): (processing(lease_until=NOW), None),
+    (State.PROCESSING, Move.GO_BACK): (processing(), GoBack(1, 7)),
     (State.PROCESSING, Move.COMPLETE): (processing(), answer()),
     (State.PROCESSING, Move.FAIL): (node_runs(), Finish(1, 1, "a", FAILED)),
     (State.PROCESSING, Move.EXPIRE): (processing(run_until=NOW), None),

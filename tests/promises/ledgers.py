@@ -10,13 +10,14 @@ from typing import Any, Protocol
 
 import apsw
 import asyncpg
+from msgspec import structs
 
 from tests.postgres import CLOCK, Server, do_as_told
 from tests.unpacked import unpacked
 from toolyard.model.clock import Clock
 from toolyard.model.errors import SetupError
 from toolyard.operator.backup import back_up
-from toolyard.operator.restore import Restored, RestoreOptions, restore, settle
+from toolyard.operator.restore import RestoreOptions, restore, settle
 from toolyard.server.settings.table import Settings
 
 Rows = dict[str, list[dict[str, Any]]]
@@ -32,7 +33,12 @@ class Ledger(Protocol):
     @property
     def is_blocked(self) -> bool: ...
 
-    async def open(self, now: float) -> None: ...
+    async def open(self, now: float) -> None:
+        """Also again, after `leave`."""
+
+    async def leave(self) -> None:
+        """Nobody looks over the server's shoulder until it is opened again."""
+
     async def close(self) -> None: ...
     async def follow(self, now: float) -> None: ...
     async def rows(self) -> Rows: ...
@@ -41,15 +47,11 @@ class Ledger(Protocol):
         """Nobody can write, or even read, until `unblock`."""
 
     async def unblock(self) -> None: ...
-    async def leave(self) -> None:
-        """Nobody looks on until it is opened again."""
-
     def copy(self, settings: Settings, clock: Clock) -> None:
         """As an operator does, in place of the copy before it. Servers may work meanwhile."""
 
-    def restore(self, settings: Settings, clock: Clock) -> Restored:
+    def restore(self, settings: Settings, clock: Clock) -> None:
         """While no server does."""
-        ...
 
 
 class SqliteLedger:
@@ -65,6 +67,9 @@ class SqliteLedger:
 
     async def open(self, now: float) -> None:
         """The server makes it."""
+
+    async def leave(self) -> None:
+        """Nothing is open."""
 
     async def close(self) -> None:
         await self.unblock()
@@ -104,15 +109,14 @@ class SqliteLedger:
             lock.execute("ROLLBACK")
             lock.close()
 
-    async def leave(self) -> None:
-        """Nobody does."""
-
     def copy(self, settings: Settings, clock: Clock) -> None:
         self._copy.unlink(missing_ok=True)
-        back_up(settings, self._copy, with_key=False, clock=clock)
+        self._held = back_up(settings, self._copy, with_key=False, clock=clock).holdings
 
-    def restore(self, settings: Settings, clock: Clock) -> Restored:
-        return restore(settings, self._copy, RestoreOptions(), clock)
+    def restore(self, settings: Settings, clock: Clock) -> None:
+        held = restore(settings, self._copy, RestoreOptions(), clock).holdings
+        # The restore itself is in the audit log.
+        assert structs.replace(held, audit_entries=self._held.audit_entries) == self._held
 
 
 def _dicts(connection: apsw.Connection, table: str) -> Iterator[dict[str, Any]]:
@@ -139,6 +143,9 @@ class PostgresLedger:
         found = await self._connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
         self._tables = [row["tablename"] for row in found]
         await self.follow(now)
+
+    async def leave(self) -> None:
+        await self._connection.close()
 
     async def close(self) -> None:
         await self.unblock()
@@ -177,29 +184,28 @@ class PostgresLedger:
             await lock.execute("ROLLBACK")
             await lock.close()
 
-    async def leave(self) -> None:
-        await self._connection.close()
-
     def copy(self, settings: Settings, clock: Clock) -> None:
         _done_as_told(lambda: back_up(settings, self._copy, with_key=False, clock=clock))
 
-    def restore(self, settings: Settings, clock: Clock) -> Restored:
-        """The copy has the clock of its time."""
-        *_, last = _done_as_told(lambda: restore(settings, self._copy, RestoreOptions(), clock))
-        asyncio.run(self._set_clock(clock.now()))
-        return settle(settings, int(last), revoke_keys=False, clock=clock)
+    def restore(self, settings: Settings, clock: Clock) -> None:
+        told = _done_as_told(lambda: restore(settings, self._copy, RestoreOptions(), clock))
+        assert told == ["restore", "--settle"]
+        for aside in self._server.moved_aside(self._name):
+            self._server.drop(aside)
+        asyncio.run(self._let_time_pass(clock.now()))
+        settle(settings, RestoreOptions(), clock)
 
-    async def _set_clock(self, now: float) -> None:
+    async def _let_time_pass(self, now: float) -> None:
+        """The copy has the clock of its time, and nodes that seemed to live then."""
         connection = await asyncpg.connect(self.store)
         await connection.execute(CLOCK.format(now=now))
-        asides = "SELECT datname FROM pg_database WHERE datname LIKE $1"
-        await connection.execute(f'DROP DATABASE "{await connection.fetchval(asides, self._name + "_before%")}"')
+        await connection.execute("UPDATE nodes SET lease_until = ledger_now()")
         await connection.close()
 
 
 def _done_as_told(verb: Callable[[], object]) -> list[str]:
-    """Runs the commands of PostgreSQL's that a verb names instead of doing it. What it says to settle with, if
-    anything."""
+    """Runs the commands of PostgreSQL's that a verb names instead of doing it. The words of toolyard's own
+    that comes after them, if one does."""
     try:
         verb()
     except SetupError as told:

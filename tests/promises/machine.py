@@ -20,7 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from . import wires
 from .ledgers import Ledger
-from .oracle import BrokenPromise, Oracle, Seen
+from .oracle import ONCE, BrokenPromise, Oracle, Seen
 from .stage import HOME, PATIENCE_S, TOTAL_S, Options, Stage, within
 from .tools import GITHUB, HELD
 from .wires import FAMILY, Request
@@ -707,6 +707,25 @@ class Machine(RuleBasedStateMachine):
         if heard.status != 401:
             self.world.troubles.append(f"a key that was revoked is answered {heard.status}")
 
+    @move(1, since=["nothing", "decided", "worked"], node=NODES)
+    def a_copy_of_the_ledger_takes_its_place(self, since: str = "nothing", node: int = 0) -> None:
+        """What waited in it may have been done since: it is not known, and so it is not done again."""
+        self.somebody_copies_the_ledger()
+        if since == "decided":
+            self.somebody_decides(how="operator", node=node)
+        elif since == "worked":
+            self.on.run(self._work_off(node))
+        self._read()
+        self.the_ledger_goes_back_to_its_copy(node=node)
+
+    async def _work_off(self, node: int) -> None:
+        """All that waits for workers is claimed, and answered."""
+        for person in {person for those in self.world.offers.values() for person in those}:
+            before = len(self.world.claims)
+            await self._claim(person, "w", node)
+            for claim in self.world.claims[before:]:
+                await self._say(claim, node, "answer")
+
     @move(1, node=NODES)
     def a_node_is_upgraded(self, node: int = 0) -> None:
         """To the program of the next release, which migrates the ledger; others go on as they are."""
@@ -924,8 +943,9 @@ _ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
 
 def _definition(tool: str, needs: str = "") -> dict[str, Any]:
+    on_lost = "unknown" if tool == ONCE else "rerun"
     made: dict[str, Any] = {
-        "id": tool, "description": "Does it.", "input_schema": {"type": "object"}, "on_lost": "rerun"
+        "id": tool, "description": "Does it.", "input_schema": {"type": "object"}, "on_lost": on_lost
     }  # fmt: skip
     if needs == GITHUB:
         made["requirements"] = {"authorization": [{"id": GITHUB}]}

@@ -12,17 +12,18 @@ from typing import Any
 
 from . import canaries
 from .ledgers import Rows, text_of
-from .world import Heard, Run, Sent, World, exact
+from .world import OPEN, Heard, Run, Sent, World, exact
 
 MOST_WRONG_CODES = 5
 WORKED_OFF_S = 130.0
 """After so long nothing can be left of what a caller used: a minute, and one more on other nodes."""
-OPEN = ("PENDING", "PROCESSING")
 RETENTION_S, KEY_TTL_S = 100.0, 1000.0
 OWN = ("Desk.Note", "Desk.Look", "Desk.Picky", "Desk.Wait", "Desk.Again", "Desk.Mutate", "Sms.Send")
 """Tools that are always there, and need nothing that could be taken away."""
 RERUN = ("Desk.Again",)
 """Tools whose authors say that a lost run may simply be made again."""
+ONCE = "Fax.Steal"
+"""A worker's tool of which that is not said."""
 
 
 @dataclass
@@ -147,10 +148,12 @@ def one_call_one_outcome(seen: Seen, memory: Memory) -> Iterator[str]:
 def a_late_worker_never_wins(seen: Seen, memory: Memory) -> Iterator[str]:
     answered = defaultdict[tuple[str, str], set[str]](set)
     given = defaultdict[tuple[str, str, int], list[str]](list)
-    for claim in (claim for claim in seen.world.claims if not claim.is_forgotten):
+    for claim in seen.world.claims:
         given[claim.session, claim.request, claim.attempt].append(f"{claim.person.subject}/{claim.worker}")
         if claim.accepted:
             answered[claim.session, claim.request].add(claim.run)
+            if claim.is_past:
+                yield f"attempt {claim.attempt} of {claim.request} was taken after the ledger went back"
             if claim.attempt < claim.newest_at_answer:
                 yield f"attempt {claim.attempt} of {claim.request} was taken when there was {claim.newest_at_answer}"
     for which, runs in answered.items():
@@ -159,6 +162,17 @@ def a_late_worker_never_wins(seen: Seen, memory: Memory) -> Iterator[str]:
     for (_, request, attempt), those in given.items():
         if len(those) > 1:
             yield f"attempt {attempt} of {request} was given to {' and '.join(those)}"
+
+
+def a_worker_is_not_given_again_what_may_have_been_done(seen: Seen, memory: Memory) -> Iterator[str]:
+    """Whatever the ledger has forgotten of it."""
+    given = defaultdict[tuple[str, str], int](int)
+    for claim in seen.world.claims:
+        if claim.tool == ONCE:
+            given[claim.session, claim.request] += 1
+    for which, times in given.items():
+        if times > 1:
+            yield f"{which} was given to workers {times} times"
 
 
 def nobody_speaks_for_another_worker(seen: Seen, memory: Memory) -> Iterator[str]:
@@ -285,7 +299,7 @@ def no_number_twice(seen: Seen, memory: Memory) -> Iterator[str]:
 def nothing_runs_without_its_yes(seen: Seen, memory: Memory) -> Iterator[str]:
     """A yes is for one call: not for another that has its number now."""
     for run in seen.world.runs:
-        if run.tool == "Desk.Pay" and run.mark not in seen.world.approved and run.ended != "forgotten":
+        if run.tool == "Desk.Pay" and run.mark not in seen.world.approved and not run.is_past:
             yield f"nobody agreed to {run}"
 
 
@@ -329,9 +343,7 @@ def strict_audit_has_what_was_answered(seen: Seen, memory: Memory) -> Iterator[s
     if seen.audited is not None:
         for sent in seen.world.sent:
             is_answered = sent.told is not None and sent.told.kind in ("success", "running")
-            if sent.is_forgotten:
-                continue
-            if is_answered and sent.call_id is not None and sent.call_id not in seen.audited:
+            if is_answered and not sent.is_forgotten and sent.call_id and sent.call_id not in seen.audited:
                 yield f"({sent}) was answered, and the audit log does not have {sent.call_id}: {sent.told}"
 
 
@@ -340,7 +352,7 @@ PROMISES: dict[str, Check] = {
     for check in (
         acknowledged_is_kept, one_key_one_execution, a_lost_run_is_not_made_again,
         a_process_runs_once_for_a_key, one_call_one_outcome,
-        a_late_worker_never_wins, nobody_speaks_for_another_worker,
+        a_late_worker_never_wins, a_worker_is_not_given_again_what_may_have_been_done, nobody_speaks_for_another_worker,
         every_call_ends, nobody_hears_what_is_anothers, each_answer_is_its_own,
         secrets_leave_no_trace, what_came_is_recorded, everything_that_ran_is_recorded,
         what_is_erased_is_gone, no_number_twice,

@@ -29,7 +29,7 @@ from .ledgers import Ledger, Rows
 from .programs import next_release
 from .tools import GITHUB, HELD, INNER, toolkits
 from .wires import Request
-from .world import ANY, BEN, EVE, OPERATOR, PROBER, TRUSTY, Heard, Listener, Person, World
+from .world import ANY, BEN, EVE, OPEN, OPERATOR, PROBER, TRUSTY, Heard, Listener, Person, World
 
 T = TypeVar("T")
 SHARED = "a-shared-secret-of-some-length!!"
@@ -38,6 +38,8 @@ PATIENCE_S = 15.0
 """So long an answer may take that nothing stands in the way of: on a busy machine, too."""
 RETENTION_S, KEY_TTL_S, LEASE_S, APPROVAL_S, TOTAL_S = 100.0, 1000.0, 30.0, 3000.0, 6000.0
 CALLS_A_MINUTE = 3
+RESTORE_S = 2.0
+"""So long it takes at least to go back to a copy."""
 HOME = "http://localhost"
 
 
@@ -210,7 +212,8 @@ class Stage:
 
     def copy_ledger(self) -> None:
         """While the servers work."""
-        has = self.world.what_a_copy_has()  # before it: what comes meanwhile need not be in it
+        waiting = {str(call["input"].get("mark")) for call in self.run(self.calls()) if call["state"] in OPEN}
+        has = self.world.what_a_copy_has(waiting)  # before it: what comes meanwhile need not be in it
         with self._in_order("the ledger could not be copied"):
             self.ledger.copy(*self._operators())
             self.world.copied = has
@@ -224,6 +227,7 @@ class Stage:
         for node in range(len(self.yards)):
             self.run(self.stop(node))
         self.world.go_back(copied)
+        self.run(self.clock.advance(RESTORE_S))
         self.run(self.ledger.leave())
         with self._in_order("the ledger could not be restored"):
             self.ledger.restore(*self._operators())

@@ -448,6 +448,33 @@ def test_calls_under_way_outlive_an_upgrade_of_one_node_after_the_other(walk: St
         on.call_the_same_again(index=1)
 
 
+@pytest.mark.parametrize("key", [None, "a"])
+def test_what_was_agreed_to_after_the_copy_is_not_done_again(walk: Start, key: str | None) -> None:
+    with walk() as on:
+        on.call_another(tool="Desk.Pay", key=key)
+        on.a_copy_of_the_ledger_takes_its_place(since="decided")
+        assert len(on.machine.world.runs) == 1, "it was done, and then forgotten"
+        on.somebody_decides()
+        on.call_the_same_again()
+        on.somebody_decides()
+        assert len(on.machine.world.runs) == 1
+
+
+@pytest.mark.parametrize("tool", ["Fax.Steal", "Job.Do"])
+def test_what_a_worker_did_after_the_copy_is_done_again_only_where_it_may_be(walk: Start, tool: str) -> None:
+    with walk() as on:
+        on.offer(person=MALLORY, tool=tool)
+        on.call_a_workers_tool(tool=tool, key="a")
+        on.a_copy_of_the_ledger_takes_its_place(since="worked")
+        on.offer(person=MALLORY, tool=tool)
+        on.claim(person=MALLORY)
+        claims = on.machine.world.claims
+        assert len(claims) == (1 if tool == "Fax.Steal" else 2)
+        on.a_worker_says(index=len(claims) - 1)
+        on.a_worker_says(index=0)
+        assert [claim.accepted for claim in claims] == ([False] if tool == "Fax.Steal" else [False, True])
+
+
 def test_a_call_after_an_erasure_is_kept_however_late_it_is_written(
     walk: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:

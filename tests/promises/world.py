@@ -15,6 +15,8 @@ from msgspec import Struct
 from . import canaries
 from .clock import ManualClock
 
+OPEN = ("PENDING", "PROCESSING")
+"""The states of calls that have not ended."""
 Kind = Literal["success", "failure", "running", "waiting", "accepted", "refused", "asked"]
 """How a call was answered: with its result, with a failure, that it still runs, that a person has to agree, that it was
 taken, that it was not made, or with a question."""
@@ -178,7 +180,9 @@ class Run:
     at: float
     elapsed: float
     ended: Literal["", "done", "retry", "lost", "forgotten"] = ""
-    """Forgotten: the ledger went back to a copy of before, and may have it made once more."""
+    """Forgotten: the ledger went back to a copy of before its call was known, and may have it made once more."""
+    is_past: bool = False
+    """The ledger went back to a copy of before it."""
 
 
 @dataclass(eq=False)
@@ -221,8 +225,8 @@ class Claim:
     accepted: bool = False
     newest_at_answer: int = 0
     """The highest attempt that anybody had been given when it was accepted."""
-    is_forgotten: bool = False
-    """The ledger went back to a copy of before it was given."""
+    is_past: bool = False
+    """The ledger went back to a copy in which it was not answered: what it says from then on is too late."""
 
 
 @dataclass(eq=False)
@@ -231,9 +235,10 @@ class Copied:
 
     answered: set[Sent]
     """What had been answered in a way that is in the ledger before it is said."""
+    waiting: set[str]
+    """Marks of calls that had not ended: whatever was done with them since is not done again."""
     ended: set[Run]
     runs: int
-    claims: int
     accepted: set[Claim]
     approved: set[str]
     erased: set[str]
@@ -347,15 +352,17 @@ class World:
 
     # -- copies of the ledger ----------------------------------------------------------------------
 
-    def what_a_copy_has(self) -> Copied:
-        """At least, if it is made now. What has no key is written behind, and may be missing."""
+    def what_a_copy_has(self, open_calls: set[str]) -> Copied:
+        """At least, if it is made now, when calls with these marks have not ended. What has no key is written behind,
+        and may be missing."""
         final = ("success", "failure")
         answered = {
             sent for sent in self.sent if sent.told is not None and (sent.key or sent.told.kind not in final)
         }  # fmt: skip
         marks = {sent.mark for sent in answered if sent.told is not None and sent.told.kind in final}
+        may_run_again = {run.mark for run in self.runs if run.ended == "retry"}  # its end may be in the copy just so
         return Copied(
-            answered, {run for run in self.runs if run.mark in marks}, len(self.runs), len(self.claims),
+            answered, open_calls - may_run_again, {run for run in self.runs if run.mark in marks}, len(self.runs),
             {claim for claim in self.claims if claim.accepted}, set(self.approved), set(self.erased),
             list(self.sessions), {each: (each.wrong, each.is_passed_at) for each in self.challenges},
             len(self.tallies),
@@ -369,19 +376,15 @@ class World:
             if run not in to.ended and run.ended != "forgotten":
                 run.ended = "lost"
         for run in self.runs[to.runs :]:
-            run.ended = "forgotten"
-        for claim in self.claims[to.claims :]:
-            claim.is_forgotten = True
-        self.newest.clear()
+            run.ended, run.is_past = "lost" if run.mark in to.waiting else "forgotten", True
         for claim in self.claims:
             claim.accepted = claim in to.accepted
-            if not claim.is_forgotten:
-                at = (claim.session, claim.request)
-                self.newest[at] = max(self.newest.get(at, 0), claim.attempt)
+            claim.is_past = not claim.accepted
         self.approved, self.erased, self.sessions = set(to.approved), set(to.erased), list(to.sessions)
         for challenge in self.challenges:
             challenge.wrong, challenge.is_passed_at = to.codes.get(challenge, (0, None))
-        self.forgotten_tallies |= set(range(to.tallies, len(self.tallies)))
+        since = range(to.tallies, len(self.tallies))
+        self.forgotten_tallies |= {at for at in since if self.tallies[at] not in to.waiting}
 
     # -- what the oracle asks ----------------------------------------------------------------------
 

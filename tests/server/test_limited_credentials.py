@@ -162,6 +162,43 @@ def test_a_session_tells_it_the_results_of_its_tools_and_of_the_sessions_own() -
     run(story)
 
 
+BEAT = {"state": "PROCESSING", "heartbeat": 1}
+FAILED = {"state": "ERROR", "error": "no"}
+DONE = {"response": {"state": "COMPLETE", "value": 1}}
+
+
+@pytest.mark.parametrize("said", [{}, {b"toolyard-worker": b"w", b"toolyard-attempt": b"1"}])
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("request/{}/heartbeat", BEAT),
+        ("request/{}/heartbeat", FAILED),
+        ("request/{}/release", {}),
+        ("request/{}/cancel", {}),
+        ("response/{}", DONE),
+    ],
+)
+def test_what_is_said_of_a_tool_use_of_another_tool_is_said_of_nothing(
+    path: str, body: dict[str, Any], said: dict[bytes, bytes]
+) -> None:
+    """Whether it waits for a worker, or has ended."""
+
+    async def story(made: Scene) -> None:
+        await limited(made, "Safe.Keep")
+        far = {"id": "Far.Do", "input_schema": {"type": "object"}}
+        assert (await made.send("owner", "PUT", "/v1/workers/w", {"tools": [far]})).status == 200
+        session = (await made.send("owner", "POST", "/v1/sessions", {})).json["sessionId"]
+        uses = [("waits", "Far_Do", {}), ("ended", "Safe_Give", {"text": CANARY})]
+        content = [{"type": "tool_use", "id": id, "name": name, "input": input} for id, name, input in uses]
+        message = {"role": "assistant", "content": content}
+        assert (await made.send("owner", "POST", f"/v1/sessions/{session}/messages", message)).status == 200
+        for id in ("waits", "ended", "nothing"):
+            answer = await made.send("limited", "POST", "/v1/tools/" + path.format(f"{session}/{id}"), body, said)
+            assert (answer.status, answer.json["message"]) == (404, "There is no such request"), id
+
+    run(story)
+
+
 def test_a_stream_hears_of_the_tasks_of_its_tools_alone() -> None:
     """The older era tells all streams of a caller."""
 

@@ -39,6 +39,7 @@ from toolyard.model.writes import (
     Decision,
     Finish,
     GiveUp,
+    GoBack,
     HandBack,
     HeartbeatWrite,
     NodeHandBack,
@@ -50,7 +51,8 @@ from toolyard.model.writes import (
     Write,
 )
 from toolyard.store.contract import Store
-from toolyard.store.values import waiting_for_of
+from toolyard.store.fresh_numbers import SINCE, fresh_numbers
+from toolyard.store.values import WentBack, waiting_for_of
 
 from .calls import (
     ADA,
@@ -548,6 +550,18 @@ async def test_what_is_unstarted_and_what_time_does_to_it_is_what_judge_says(
     for seq, row in before.items():
         settled = settle(row.state, clock.now, TERMS)
         assert after[seq] == (row if settled is None else expected(row, settled))
+
+
+async def test_going_back_to_a_copy_is_what_judge_says(prepare: Preparing, clock: ManualClock, reader: Reader) -> None:
+    store, _ = await prepare(FEW)
+    await clock.advance(SINCE + 777.0)
+    before, alive = await reader.rows(), fresh_numbers(clock.now).attempt
+    went = await store.go_back(())
+    after = await reader.rows()
+    judged = {seq: judge(row.state, GoBack(seq, alive), clock.now, TERMS) for seq, row in before.items()}
+    assert after == {seq: expected(row, judged[seq]) for seq, row in before.items()}
+    ends = [each.standing.state in ENDED for each in judged.values() if each.reason is None]
+    assert went == WentBack(ends.count(True), ends.count(False))
 
 
 @pytest.mark.parametrize(

@@ -116,14 +116,16 @@ def test_a_copy_beside_the_wal_of_another_ledger_is_not_opened(tmp_path: Path) -
         opened(tmp_path / "b.db")
 
 
-def test_a_copy_that_is_served_is_a_ledger_from_then_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_copy_is_not_opened_before_it_is_restored(tmp_path: Path) -> None:
     connection = written(tmp_path / "a.db")
     copies.copy(connection, tmp_path / "copy.db")
     copies.mark_copy(tmp_path / "copy.db", CopyNotes(7.0))
+    with pytest.raises(SetupError, match=r"toolyard restore .*copy\.db"):
+        opened(tmp_path / "copy.db")
+    assert mark_of(tmp_path / "copy.db") == FileMark.COPY
+    copies.unmark_copy(tmp_path / "copy.db")
     again = opened(tmp_path / "copy.db")
-    assert nodes(again) == 1
-    assert copies.notes_of(again) is None
-    assert "a copy that toolyard backup made" in caplog.text
+    assert (nodes(again), copies.notes_of(again)) == (1, None)
     close(again)
     assert mark_of(tmp_path / "copy.db") == FileMark.CLOSED
 

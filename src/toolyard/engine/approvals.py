@@ -83,7 +83,7 @@ class Approvals:
             return "failed"
         if call.waiting_for == WaitingFor.APPROVAL:
             return "pending"
-        return "failed" if call.state is State.ERROR and call.attempt == 0 else "completed"
+        return "failed" if call.state is State.ERROR and call.started_at is None else "completed"
 
     async def decision(self, call: CallRecord) -> dict[str, object] | None:
         """What was said, by whom, and why."""
@@ -125,7 +125,7 @@ class Approvals:
         if said is not None:
             return Refused(f"{said['by']} has {'approved' if said['approved'] else 'rejected'} it already", "decided")
         if now is not None and now.state in ENDED:
-            waited = "nobody had to agree to it" if now.attempt else "nobody waits for it any more"
+            waited = "nobody waits for it any more" if now.started_at is None else "nobody had to agree to it"
             return Refused(f"The call has ended as {now.code}; {waited}", "ended")
         if now is not None and now.waiting_for is not None:
             return Refused(f"The call waits for {now.waiting_for}, and not for a person's yes", "decided")

@@ -16,10 +16,11 @@ from functools import partial
 from typing import Any
 
 from msgspec import Raw, Struct, field
+from msgspec.structs import replace
 
 from ..model.call import CallTool, Outcome
 from ..model.caller import Caller
-from ..model.channel import Channel, QuietChannel
+from ..model.channel import Channel, QuietChannel, nothing
 from ..model.errors import (
     Busy,
     KeyConflict,
@@ -66,6 +67,8 @@ class InputCheck(Struct, frozen=True):
     """The server's address, as its client has it."""
     looks_first: bool = True
     """Whether the ledger is asked for the call before `prepare` runs."""
+    refuse_unseen: Callable[[], None] = nothing
+    """Raises what a new request would be refused with, where the rules have taken the tool away from the caller."""
 
 
 class PreparedCall(Struct):
@@ -105,6 +108,14 @@ class Undecided(Exception):
         return links.missing(self._tool, self.call, self._base_url())
 
 
+class UnderWay(Exception):
+    """Raised where somebody else has begun the call that was to begin: a node before this one, or another. Who asked
+    joins it, and waits as everybody waits who did not begin it."""
+
+    def __init__(self, call: CallRecord) -> None:
+        self.call = call
+
+
 class Waiter(Struct, frozen=True):
     """Who waits for a call, and for how long."""
 
@@ -114,6 +125,8 @@ class Waiter(Struct, frozen=True):
     """Whether they wait until its end."""
     wait: Wait | None = None
     """What is left to who was held already."""
+    refuse_unseen: Callable[[], None] = nothing
+    """As `InputCheck` has it: asked of who joined a call, once there is something to tell."""
 
 
 class RunningCall(Struct):
@@ -167,15 +180,21 @@ class DurableCalls:
     async def call(self, command: CallTool, caller: Caller, check: InputCheck, channel: Channel) -> Outcome:
         """How the call ended, or that it still runs. A call that waits for a person is told of at once; made again, it
         is held until that person has decided, or for as long as one waits for a tool."""
-        waiter = Waiter(caller, channel, command.is_patient)
+        waiter = Waiter(caller, channel, command.is_patient, refuse_unseen=check.refuse_unseen)
         while True:
             try:
-                return await self._call(command, waiter, check)
+                outcome = await self._call(command, waiter, check)
+                if waiter.wait is not None:
+                    waiter.refuse_unseen()
+                return outcome
             except Undecided as undecided:
                 wait = waiter.wait or Wait(self._sync_wait_s, channel)
                 if undecided.is_new or not await self._decided(undecided.call.seq, wait):
                     raise undecided.told(self.links) from None
-                waiter = Waiter(caller, channel, command.is_patient, wait)
+                waiter = replace(waiter, wait=wait)
+            except UnderWay as begun:
+                call = begun.call
+                return await self._joined(call.key, self._followed(call, self._prints(command)), waiter)
             except NotAuthenticated:
                 # Of whoever stood in line. Others who joined the call make it themselves, if they still may.
                 if _is_expired(channel):
@@ -378,7 +397,7 @@ class DurableCalls:
         if begun is not None and work.new.has(_fingerprint(begun)) and not self.is_nobodys(begun.known):
             recorded.set_result(_number(begun))
             work.uncount()
-            return await self._found(begun, work, recorded)
+            return await self._found(begun, work)
         async with slots.turn(work.run.caller, work.run.channel):
             return await self._recorded(work, recorded)
 
@@ -389,7 +408,7 @@ class DurableCalls:
             recorded.set_result(_number(begun))
         if begun.seq == 0:
             work.uncount()
-            return await self._found(begun, work, recorded)
+            return await self._found(begun, work)
         if new.waiting_for is not None:
             raise _undecided(new.name(begun.seq), work, is_new=True)
         if new.queue != "node":
@@ -506,8 +525,8 @@ class DurableCalls:
         running = self._joinable(call.key, prints)
         return running or self._enter(call.key, prints[0], outcome_from_ledger(self._store, call.seq), _done(call.seq))
 
-    async def _found(self, begun: Begun, work: PreparedCall, recorded: "asyncio.Future[int]") -> Outcome:
-        """The call is there already: it has ended, or it runs somewhere, or nobody runs it although it is this node's,
+    async def _found(self, begun: Begun, work: PreparedCall) -> Outcome:
+        """The call is there already: it has ended, or it is under way, or nobody runs it although it is this node's,
         because the store failed just when it was recorded."""
         key, known = work.new.key, begun.known
         if not work.new.has(_fingerprint(begun)):
@@ -518,8 +537,7 @@ class DurableCalls:
             raise _undecided(known.name, work)
         if self.is_nobodys(known):
             return await self._here(known.seq, known.attempt, work)
-        with self._hearing(recorded, work.run.channel, work.run.caller):
-            return await outcome_from_ledger(self._store, known.seq)
+        raise UnderWay(known)
 
     async def _answer(self, begun: Begun, key: CallKey) -> Outcome:
         """What a call that has ended was answered with. Its payload may go while it is read."""
@@ -535,9 +553,11 @@ class DurableCalls:
         running.asked_by(waiter.channel)
         try:
             with self._hearing(running.recorded, waiter.channel, waiter.caller):
-                return await self._wait(key, running, waiter, expired=expired)
+                outcome = await self._wait(key, running, waiter, expired=expired)
         finally:
             forget()
+        waiter.refuse_unseen()
+        return outcome
 
     @contextmanager
     def _hearing(self, recorded: "asyncio.Future[int]", channel: Channel, caller: Caller) -> Iterator[None]:

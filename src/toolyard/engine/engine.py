@@ -99,6 +99,12 @@ class Engine:
         refuse_lacking(tool, caller)
         return tool
 
+    def refuse_unseen(self, tool: Tool, caller: Caller) -> None:
+        """For who has waited for a call of another request: the rules may have taken the tool away meanwhile. Raises
+        ToolNotFound, or Forbidden where the credentials are not for it any more."""
+        if not caller.view.lists(tool):
+            self.resolve(tool.reference, caller)
+
     def call(
         self, tool: Tool, command: CallTool, caller: Caller, channel: Channel, base_url: Callable[[], str] = str
     ) -> Coroutine[Any, Any, Outcome]:
@@ -135,7 +141,7 @@ class Engine:
         may_wait: bool = False,
     ) -> InputCheck:
         prepare = partial(self.prepare, tool, command, caller, channel, base_url, may_wait=may_wait)
-        return InputCheck(prepare, base_url, self.plans.looks_first(tool))
+        return InputCheck(prepare, base_url, self.plans.looks_first(tool), partial(self.refuse_unseen, tool, caller))
 
     async def _filled(self, plan: Plan, tool: Tool, command: CallTool, caller: Caller) -> CallTool:
         """A call with what `_checked` needs to know of it: what is wrong with input for a stranger's schema, and what

@@ -15,7 +15,7 @@ import msgspec
 
 from ..catalogue import Catalogue
 from ..model.call import CallContext, Outcome
-from ..model.caller import Caller
+from ..model.caller import LOCAL, Caller
 from ..model.channel import Audience
 from ..model.errors import (
     Forbidden,
@@ -190,21 +190,16 @@ class Requests:
         return found
 
     async def show(self, who: Claimant, caller: Caller, session: str, request: str) -> CallRecord:
-        """What another caller's worker has, or had, is not shown, though the tool be of both; nor is what an owner's
-        credentials are not for."""
-        record = await self._visible(At(who, session, request))
-        is_owners = session != DIRECT and (record.key.tenant, record.key.subject) == (who.tenant, who.subject)
-        if is_owners and not self._engine.own_calls.shows(record, caller):
-            raise PathNotFound(NOT_THERE)
-        if record.holder is not None and not is_owners and not who.has(record.holder):
+        """What another caller's worker has, or had, is not shown, though the tool be of both."""
+        at = At(who, session, request, caller=caller)
+        record = await self._visible(at)
+        if record.holder is not None and not at.is_owners(record) and not who.has(record.holder):
             raise PathNotFound(NOT_THERE)
         return record
 
     async def cancel(self, caller: Caller, session: str, request: str) -> CallRecord:
         """By the session's owner. Whoever was first, the answer shows."""
-        record = await self._visible(At(Claimant(caller.tenant, caller.subject), session, request))
-        if not self._engine.own_calls.shows(record, caller):
-            raise PathNotFound(NOT_THERE)
+        record = await self._visible(At(Claimant(caller.tenant, caller.subject), session, request, caller=caller))
         await self._store.cancel(record.seq)
         return await self._store.row(record.seq) or record
 
@@ -256,8 +251,9 @@ class Requests:
         return verdict.attempt
 
     async def _visible(self, at: "At") -> CallRecord:
+        """Not to the session's owner, with credentials that are not for its tool."""
         record = await self._store.request(at.who, at.session, at.request)
-        if record is None:
+        if record is None or (at.is_owners(record) and not self._engine.own_calls.shows(record, at.caller)):
             raise PathNotFound(NOT_THERE)
         return record
 
@@ -270,12 +266,19 @@ def _refuse_loose(who: Claimant, patterns: Sequence[str]) -> None:
 
 
 class At:
-    """Who speaks of which request, and which attempt at it they say is theirs."""
+    """Who speaks of which request, and which attempt at it they say is theirs. `caller` has their credentials, which
+    may be for some tools alone."""
 
-    __slots__ = ("attempt", "request", "session", "who")
+    __slots__ = ("attempt", "caller", "request", "session", "who")
 
-    def __init__(self, who: Claimant, session: str, request: str, attempt: int | None = None) -> None:
-        self.who, self.session, self.request, self.attempt = who, session, request, attempt
+    def __init__(
+        self, who: Claimant, session: str, request: str, attempt: int | None = None, caller: Caller = LOCAL
+    ) -> None:
+        self.who, self.session, self.request, self.attempt, self.caller = who, session, request, attempt, caller
+
+    def is_owners(self, record: CallRecord) -> bool:
+        """Whether they own the session that the request is of."""
+        return self.session != DIRECT and (record.key.tenant, record.key.subject) == (self.who.tenant, self.who.subject)
 
     def beat(self, heartbeat: float | None) -> HeartbeatWrite:
         return HeartbeatWrite(self.session, self.request, self.who, self.attempt, heartbeat)

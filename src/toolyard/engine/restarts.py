@@ -91,7 +91,7 @@ class Restarts:
         if was_running and call.on_lost != "rerun":
             return await self._end(call, Move.UNKNOWN, NOT_KNOWN)
         if was_running and call.losses + 1 >= self._max_attempts:
-            message = f"The tool was started {call.attempt} times and never ended"
+            message = f"The tool was started {call.losses + 1} times and never ended"
             return await self._end(call, Move.ABANDON, message)
         try:
             tool = self._own_tool(call)

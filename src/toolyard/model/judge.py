@@ -30,6 +30,7 @@ from .writes import (
     Decision,
     Finish,
     GiveUp,
+    GoBack,
     HandBack,
     HeartbeatWrite,
     LeaseTerms,
@@ -86,8 +87,9 @@ def judge(call: CallState, write: Write, now: float, terms: LeaseTerms, *, is_he
     a store that many nodes share can tell.
 
     A write of a node is judged without settling first. Nodes stop their own runs in time, and a result that comes a
-    moment after the deadline, before anybody has ended the call for it, is worth more than `timed_out`."""
-    if isinstance(write, NodeWrite):
+    moment after the deadline, before anybody has ended the call for it, is worth more than `timed_out`. Nor is a ledger
+    that went back to a copy: to call overdue what may have been done in time would be to know something of it."""
+    if isinstance(write, NodeWrite | GoBack):
         return _judge(call, write, now, terms, is_held)
     settled = settle(call, now, terms)
     before = settled.standing if settled else call
@@ -247,6 +249,8 @@ def _judge(call: CallState, write: Write, now: float, terms: LeaseTerms, is_held
             return _hold(call, write, now)
         case Resolve():
             return _resolve(call, write, now)
+        case GoBack():
+            return _go_back(call, write, now)
 
 
 def _beat(call: CallState, beat: HeartbeatWrite, now: float, terms: LeaseTerms) -> Judged:
@@ -285,12 +289,19 @@ def claimed(call: CallState, holder: str, now: float, terms: LeaseTerms) -> Call
 def _answer(call: CallState, answer: Answer, now: float, terms: LeaseTerms) -> Judged:
     if call.state in ENDED:
         return _answered_again(call, answer)
-    if call.state is State.PENDING and call.waiting_for is None and answer.attempt is None:
+    if call.state is State.PENDING and call.waiting_for is None and answer.attempt is None and not _came_back(call):
         call = claimed(call, answer.who.holder, now, terms)
     refused = _fence(call, answer.who, answer.attempt)
     if refused:
         return _refused(call, refused)
     return _ended(call, timed(call, answer.ending, now), now, answer.digest)
+
+
+def _came_back(call: CallState) -> bool:
+    """Whether a worker had this call, and has it no more: it was lost, handed back, or is run once more. Then an answer
+    that names no attempt may be that worker's, who is too late; nobody knows who had it. Of a session's own tools that
+    is no matter: whoever runs them is its owner."""
+    return call.queue == "worker" and call.attempt > 0
 
 
 def _answered_again(call: CallState, answer: Answer) -> Judged:
@@ -379,6 +390,18 @@ def _resolve(call: CallState, write: Resolve, now: float) -> Judged:
     if call.deadline_at is not None and call.deadline_at <= now:  # it has all of its time once more
         reopened.deadline_at = now + (call.deadline_at - call.created_at)
     return Judged(reopened)
+
+
+def _go_back(call: CallState, write: GoBack, now: float) -> Judged:
+    """Whether it ran or waited: it may have been claimed, approved, answered since the copy. Where it goes on, or is
+    run again some day, nobody who had one of the attempts since then is taken for the holder."""
+    if call.state in ENDED:
+        return _refused(call, reason_of(call.state, call.code))
+    attempt = max(write.attempt, call.attempt + 1)
+    if call.on_lost != "rerun":
+        return _ended(replace(call, attempt=attempt), ended_by(Move.UNKNOWN, WENT_BACK, "unknown"), now)
+    waits_for = None if call.waiting_for == WaitingFor.ANSWER else call.waiting_for  # it is asked again
+    return Judged(_given_back(call, Move.GO_BACK, attempt=attempt, waiting_for=waits_for))
 
 
 # -- fences: whose word about an attempt counts -----------------------------------------------------------------------
@@ -475,6 +498,7 @@ def _is_past(moment: float | None, now: float) -> bool:
     return moment is not None and moment <= now
 
 
+WENT_BACK = "The ledger went back to a copy in which the call had not ended; whether it was done is not known"
 _MOVES = {code: move for move, code in CODES.items()}
 _REASONS: dict[str, Reason] = {
     CODES[Move.CANCEL]: "cancelled",

@@ -62,7 +62,9 @@ class Move(StrEnum):
     ABANDON = "abandon"
     """Too many attempts were lost, or the call can never be given to a worker."""
     UNKNOWN = "unknown"
-    """An attempt was lost, and nobody can say whether the tool had its effect."""
+    """An attempt was lost, or the ledger went back to a copy, and nobody can say whether the tool had its effect."""
+    GO_BACK = "go_back"
+    """The ledger went back to a copy in which the call had not ended, and the tool may run again."""
     REOPEN = "reopen"
     """A person has a call run once more whose outcome is unknown."""
 
@@ -73,6 +75,7 @@ TRANSITIONS: dict[State, dict[Move, State]] = {
         Move.RESTART: State.PROCESSING,
         Move.WAIT: State.PENDING,
         Move.RESUME: State.PENDING,
+        Move.GO_BACK: State.PENDING,
         Move.FAIL: State.ERROR,
         Move.REJECT: State.ERROR,
         Move.EXPIRE: State.ERROR,
@@ -88,6 +91,7 @@ TRANSITIONS: dict[State, dict[Move, State]] = {
         Move.WAIT: State.PENDING,
         Move.RELEASE: State.PENDING,
         Move.LOSE: State.PENDING,
+        Move.GO_BACK: State.PENDING,
         Move.COMPLETE: State.COMPLETE,
         Move.FAIL: State.ERROR,
         Move.EXPIRE: State.ERROR,

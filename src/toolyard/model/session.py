@@ -95,7 +95,7 @@ def session_of(id: str, row: Sequence[Any]) -> Session:
 
 
 class Event(Struct, frozen=True):
-    """Something that happened in a session, numbered without gaps: a `request` event or a `session` event."""
+    """Something that happened in a session, numbered: a `request` event or a `session` event."""
 
     number: int
     kind: str

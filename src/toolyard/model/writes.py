@@ -266,9 +266,17 @@ class Resolve(Struct, frozen=True):
     ending: Ending | None
 
 
+class GoBack(Struct, frozen=True):
+    """The ledger went back to a copy, in which this call had not ended; what became of it after that is not known.
+    `attempt` is a number that none of its attempts has had, in this ledger or in the one that was replaced."""
+
+    seq: int
+    attempt: int
+
+
 NodeWrite = Finish | NodeHandBack | Ask | QuestionsClosed | Restart | GiveUp
 RequestWrite = HeartbeatWrite | Answer | HandBack
 """What those who work on requests write. Which of them may touch a call is `Claimant.may_touch`."""
-ByNumber = Cancel | Decision | WaitForAccount | Resolve | NodeWrite
+ByNumber = Cancel | Decision | WaitForAccount | Resolve | GoBack | NodeWrite
 """What the server itself writes, which may touch any call."""
 Write = RequestWrite | ByNumber

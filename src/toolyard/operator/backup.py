@@ -80,8 +80,8 @@ def file_of(settings: Settings, instead: str) -> Path:
         ring = ring_of(settings)
         where = "the setting secret_key" if ring.file is None else f"in {ring.file}"
         raise SetupError(
-            f"this ledger is in PostgreSQL, whose own tool does that: {instead} (the key is {where}: keep it apart, for "
-            "without it nobody reads what is sealed)"
+            f"this ledger is in PostgreSQL, whose own tool does that: {instead} (the key is {where}: keep it apart, "
+            "for without it nobody reads what is sealed)"
         )
     path = ledger_file(settings.store)
     if path is None:

@@ -1,9 +1,11 @@
 """`toolyard restore`: a ledger goes back to the moment at which a copy was made.
 
-Of PostgreSQL the database's own tool does that, and this has what it cannot know put right after it (`settle`). With
-SQLite all of it is done in a draft beside the ledger, which then takes the ledger's place in one step: whoever ends
-this in the middle has the old ledger or the new one. What was there is moved aside, with its `-wal`, and stays a ledger
-that can be restored.
+With SQLite all of it is done in a draft beside the ledger, which then takes the ledger's place in one step: whoever
+ends this in the middle has the old ledger or the new one. What was there is moved aside, with its `-wal`, and stays a
+ledger that can be restored. A ledger that other tools bring back, such as PostgreSQL's, is settled after it (`settle`).
+
+Nobody knows what became of the calls that had not ended in the copy: they may have been claimed, approved, answered
+since. So each of them is settled before anybody serves the ledger (`Store.go_back`).
 """
 
 import asyncio
@@ -17,7 +19,7 @@ from msgspec import Struct
 
 from ..lazy import load
 from ..model.clock import SYSTEM_CLOCK, Clock
-from ..model.errors import SetupError, SourcePlace, ToolyardError
+from ..model.errors import SetupError, SourcePlace
 from ..server.console.login_sessions import CODE, SESSION
 from ..server.ledger import is_shared, open_store
 from ..server.settings.table import Settings
@@ -27,7 +29,7 @@ from ..store.sqlite import copies
 from ..store.sqlite.copies import CopyNotes
 from ..store.sqlite.file import FileMark, give_to_owner_of, lock, mark_of, refuse_part, wal_of
 from ..store.sqlite.store import SqliteStore
-from ..store.values import StoreInUse
+from ..store.values import StoreInUse, WentBack
 from ..trust.audit.entry import AuditKind, Entry
 from ..trust.audit.key_check import hold_to_ledger
 from ..trust.audit.log import MAIN, VERBS, put
@@ -58,12 +60,13 @@ class Restored(Struct, frozen=True):
     """Whether everything up to that moment is in it. Otherwise it is the time of the newest thing that was found."""
     holdings: Holdings
     """After that: keys that were revoked now are counted as such."""
+    calls: WentBack
     revoked: int
-    aside: Path | None
+    aside: Path | None = None
     """Where the ledger is that was there."""
-    key_file: Path | None
+    key_file: Path | None = None
     """Where the key of the copy was written to."""
-    key_aside: Path | None
+    key_aside: Path | None = None
     """Where the key file is that was there instead."""
 
 
@@ -71,8 +74,7 @@ def restore(settings: Settings, file: Path, options: RestoreOptions, clock: Cloc
     """Puts the copy in the place of the ledger that the settings name. Raises SetupError, and has then changed
     nothing."""
     if is_shared(settings):
-        steps = ["stop all nodes", *restore_commands(settings, file, clock.now())]
-        steps.append(f"toolyard restore --settle {_last_number(settings)}")
+        steps = ["stop all nodes", *restore_commands(settings, file, clock.now()), "toolyard restore --settle"]
         raise SetupError(f"this ledger is in PostgreSQL, whose own tools do that: {'; then: '.join(steps)}")
     ledger = file_of(settings, "").resolve()
     if not file.is_file():
@@ -82,45 +84,54 @@ def restore(settings: Settings, file: Path, options: RestoreOptions, clock: Cloc
     return asyncio.run(_Restore(settings, ledger, options, clock).do(file))
 
 
-def settle(settings: Settings, last: int, *, revoke_keys: bool, clock: Clock = SYSTEM_CLOCK) -> Restored:
-    """Completes the restore of a ledger in PostgreSQL that `pg_restore` has begun: no call gets a number up to `last`,
-    nobody is signed in, and the audit log says so. Raises SetupError, StoreDown."""
-    if not is_shared(settings):
-        raise SetupError(f"{settings.store} is not in PostgreSQL: toolyard restore FILE does all of it")
-    return asyncio.run(_settled(settings, last, clock, revoke_keys=revoke_keys))
+def settle(settings: Settings, options: RestoreOptions, clock: Clock = SYSTEM_CLOCK) -> Restored:
+    """Completes the restore of a ledger that other tools have brought back: does what a restore does to calls and keys,
+    and says so in the audit log. It can be done twice. Raises SetupError, StoreInUse, StoreDown."""
+    path = None if is_shared(settings) else file_of(settings, "")
+    if path is not None and not path.exists():
+        raise SetupError("there is no ledger here; name it with --store", SourcePlace(str(path)))
+    return asyncio.run(_settled(settings, path, options, clock))
 
 
-async def _settled(settings: Settings, last: int, clock: Clock, *, revoke_keys: bool) -> Restored:
-    copied, (store, ring) = load("postgres_copies"), open_store(settings, clock)
-    _, newest = await copied.holdings(settings.store)
+async def _settled(settings: Settings, path: Path | None, options: RestoreOptions, clock: Clock) -> Restored:
+    store, ring = open_store(settings, clock)
     await store.open()
     try:
-        await hold_to_ledger(ring, store)
-        if ring.refusal is not None:
-            raise ring.refusal
-        await copied.settle(settings.store, last, (CODE, SESSION))
-        revoked = await _revoke_all(store) if revoke_keys else 0
-        if settings.audit != "off":
-            await put(store.audit, ring, VERBS, Entry(clock.now(), AuditKind.ADMIN, tool=SAID))
+        if not options.without_key:
+            await _hold_to_key(ring, store, None)
+        _, newest = await _counted(settings, path)
+        calls, revoked = await _brought_up(store, options, None)
+        await _say(settings, options, store, ring, clock)
+        holdings, _ = await _counted(settings, path)
     finally:
         await store.close()
-    held, _ = await copied.holdings(settings.store)
-    return Restored(without_password(settings.store), newest, False, held, revoked, None, None, None)
+    return Restored(path or without_password(settings.store), newest, False, holdings, calls, revoked)
 
 
-def _last_number(settings: Settings) -> int:
-    """That the ledger which is to be replaced has given to a call; 0 where it cannot be asked."""
-    with suppress(ToolyardError):
-        return int(asyncio.run(load("postgres_copies").last_number(settings.store)))
-    return 0
+async def _counted(settings: Settings, path: Path | None) -> tuple[Holdings, float]:
+    """How much a ledger has of each thing, and the time of the newest. `path` is its file, where it has one."""
+    if path is None:
+        counted: tuple[Holdings, float] = await load("postgres_holdings")(settings.store)
+        return counted
+    with copies.reading(path) as connection:
+        return copies.holdings(connection), copies.newest(connection)
 
 
-async def _revoke_all(store: Store) -> int:
-    """Revokes every API key that is not revoked yet. How many these were."""
-    names = [key.name for key in await store.api_keys.listed() if key.revoked is None]
+async def _brought_up(store: Store, options: RestoreOptions, last_number: int | None) -> tuple[WentBack, int]:
+    """Settles what is in a copy, and revokes its keys if that is wanted. What became of its calls, and how many keys
+    were revoked. First the calls: whoever is refused, because a server has the ledger, has changed nothing."""
+    calls = await store.go_back((CODE, SESSION), last_number)
+    names = [key.name for key in await store.api_keys.listed() if key.revoked is None and options.revoke_keys]
     for name in names:
         await store.api_keys.revoke(name)
-    return len(names)
+    return calls, len(names)
+
+
+async def _say(settings: Settings, options: RestoreOptions, store: Store, ring: KeyRing, clock: Clock) -> None:
+    """In the audit log, if there is one."""
+    chain = VERBS if store.shared else MAIN
+    if settings.audit != "off" and not options.without_key and not ring.is_missing:
+        await put(store.audit, ring, chain, Entry(clock.now(), AuditKind.ADMIN, tool=SAID))
 
 
 class _Restore(Struct, frozen=True):
@@ -139,8 +150,7 @@ class _Restore(Struct, frozen=True):
         draft = self.ledger.with_name(f"{self.ledger.name}.restoring")
         try:
             notes, newest = _drafted(file, draft)
-            revoked = await self._complete(draft, notes)
-            copies.settle(draft, self._last_number(), (CODE, SESSION))
+            calls, revoked = await self._complete(draft, notes, self._last_number(file, draft))
             with copies.read(draft) as connection:
                 holdings = copies.holdings(connection)
             for made in (held.fileno(), draft):
@@ -152,31 +162,31 @@ class _Restore(Struct, frozen=True):
             copies.discard(draft)
             held.close()
         is_exact, moment = notes is not None, newest if notes is None else notes.made_at
-        return Restored(self.ledger, moment, is_exact, holdings, revoked, aside, key_file, key_aside)
+        return Restored(self.ledger, moment, is_exact, holdings, calls, revoked, aside, key_file, key_aside)
 
-    async def _complete(self, draft: Path, notes: CopyNotes | None) -> int:
-        """Brings the draft up to date, holds the key to it, revokes its keys if that is wanted, and says so in its
-        audit log. How many keys were revoked."""
+    async def _complete(self, draft: Path, notes: CopyNotes | None, last: int | None) -> tuple[WentBack, int]:
+        """Brings the draft up to date, holds the key to it, settles it, and says so in its audit log."""
         ring, store = self._ring(notes), SqliteStore(str(draft), self.clock.new_id(), now=self.clock.now)
         await store.open()
         try:
             if not self.options.without_key:
                 await _hold_to_key(ring, store, notes)
-            revoked = await _revoke_all(store) if self.options.revoke_keys else 0
-            if self.settings.audit != "off" and not self.options.without_key and not ring.is_missing:
-                await put(store.audit, ring, MAIN, Entry(self.clock.now(), AuditKind.ADMIN, tool=SAID))
+            calls, revoked = await _brought_up(store, self.options, last)
+            await _say(self.settings, self.options, store, ring, self.clock)
         finally:
             await store.close()
-        return revoked
+        return calls, revoked
 
-    def _last_number(self) -> int:
+    def _last_number(self, file: Path, draft: Path) -> int | None:
         """That the ledger which is replaced has given to a call. None of them is to mean another call afterwards: a
-        person may have one at hand, to approve it by."""
-        if not self.ledger.exists():
-            return 0
-        with suppress(SetupError), copies.read(self.ledger) as connection:
-            return copies.last_number(connection)
-        return 0
+        person may have one at hand, to approve it by. None where it does not tell: it cannot be read, is the copy
+        itself, or has not come as far as the copy and so is another ledger."""
+        if not self.ledger.exists() or self.ledger.samefile(file):
+            return None
+        with suppress(SetupError), copies.read(self.ledger) as there, copies.read(draft) as here:
+            last = copies.last_number(there)
+            return last if last is not None and last >= (copies.last_number(here) or 0) else None
+        return None
 
     def _ring(self, notes: CopyNotes | None) -> KeyRing:
         """The keys that the restored ledger will be served with."""
@@ -229,7 +239,7 @@ def _drafted(file: Path, draft: Path) -> tuple[CopyNotes | None, float]:
     return notes, newest
 
 
-async def _hold_to_key(ring: KeyRing, store: SqliteStore, notes: CopyNotes | None) -> None:
+async def _hold_to_key(ring: KeyRing, store: Store, notes: CopyNotes | None) -> None:
     """Raises SetupError where the key that is here is not the one of the copy."""
     go_on = "if it is lost, restore with --without-key, and then: toolyard secrets new-key"
     if notes is not None and notes.signature is not None:

@@ -35,6 +35,7 @@ from .values import (
     StoredQuestion,
     UpstreamRecord,
     Usage,
+    WentBack,
 )
 from .write_behind import WriteBehind
 
@@ -302,8 +303,9 @@ class SessionStore(Protocol):
         ...
 
     async def events(self, session: str, after: int, limit: int) -> list[Event]:
-        """Numbered from 1 without gaps: a `request` event for each change of a request's state or attempt and whenever
-        it waits for something else, and a `session` event whenever the session's status changes."""
+        """A `request` event for each change of a request's state or attempt and whenever it waits for something else,
+        and a `session` event whenever the session's status changes. Numbered from 1; without gaps, but for one wherever
+        the ledger went back to a copy."""
         ...
 
 
@@ -491,3 +493,11 @@ class Store(
         ...
 
     async def give_slot(self, tool: str) -> None: ...
+
+    async def go_back(self, forgotten: Sequence[str], last_number: int | None = None) -> WentBack:
+        """Settles a ledger that is a copy of itself from an earlier moment, before anybody serves it, in one write.
+
+        Every call that has not ended is judged as `GoBack`. No number that was given after the copy was made is given
+        again: to a call (the highest that was given is `last_number`, where that is known), to an attempt, to an event
+        of a session. Notes of the kinds `forgotten` are gone. Raises StoreInUse if a node serves the ledger."""
+        ...

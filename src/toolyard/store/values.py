@@ -182,6 +182,15 @@ Held = Literal["mcp_sessions", "sessions", "waiting_calls", "workers"]
 """What is counted by its rows. `mcp_sessions` are notes of the kind `mcp session`, `waiting_calls` are PENDING."""
 
 
+class WentBack(Struct, frozen=True):
+    """What became of the calls that had not ended in the copy to which a ledger went back."""
+
+    unknown: int
+    """They ended, as `outcome_unknown`."""
+    going_on: int
+    """Their tools may run again (`on_lost`)."""
+
+
 def only_stars(pattern: str) -> str:
     """As a glob in which nothing but `*` means anything."""
     return pattern.replace("[", "[[]").replace("?", "[?]")

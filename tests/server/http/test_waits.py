@@ -15,14 +15,16 @@ from toolyard.lazy import load
 from toolyard.model.api_key import ApiKey
 from toolyard.model.sealed import WhichSecret
 from toolyard.server.app.compose import Yard
+from toolyard.trust.access.access import CallerPattern, Rule
 from toolyard.trust.requirements.secrets import HeldSecrets
 
 from ..asking import run
-from ..scene import CANARY, SECRET, Answer, Scene, settings
+from ..scene import CANARY, OLDER, SECRET, Answer, Scene, settings
 
 WAITER = "waiter"
 """Who has the credentials that end; the owner is the same caller, with others that stay."""
 AS = {b"toolyard-worker": b"robot"}
+JSON_ALONE = {b"accept": b"application/json"}
 WAIT_S = 60
 SHORT_S = 1.0
 
@@ -101,6 +103,25 @@ async def joined(made: Scene, name: str) -> Waiting:
     return Waiting(lambda: call(made, "Slow.Tell", {"name": name}, name, WAITER), lambda: _end(name))
 
 
+async def found(made: Scene, name: str) -> Waiting:
+    """The first who comes here for a call that was begun elsewhere, and waits for a worker."""
+    tool = {"id": "Far.Send", "input_schema": {"type": "object"}}
+    await made.send("owner", "PUT", "/v1/workers/robot", {"tools": [tool]})
+    params = {"name": "Far_Send", "arguments": {}, "_meta": {"toolyard/callId": name}}
+    session = await made.opened("owner")
+    begun = await made.older("owner", "tools/call", {**params, "task": {"ttl": 60000}}, session)
+    assert begun.json["result"]["task"], begun
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    headers = {b"mcp-protocol-version": OLDER.encode(), b"mcp-session-id": session.encode(), **JSON_ALONE}
+
+    async def come() -> None:
+        (claim,) = (await made.send("owner", "POST", "/v1/tools/claim", {}, AS)).json["claims"]
+        path = f"/v1/tools/response/{claim['sessionId']}/{claim['requestId']}"
+        await made.send("owner", "POST", path, {"response": {"state": "COMPLETE", "value": CANARY}}, AS)
+
+    return Waiting(lambda: made.send(WAITER, "POST", "/mcp", body, headers), come)
+
+
 async def results(made: Scene, name: str) -> Waiting:
     session = (await made.send("owner", "POST", "/v1/sessions", {"tools": []})).json["sessionId"]
     use = {"type": "tool_use", "id": name, "name": "Slow_Tell", "input": {"name": name}}
@@ -166,7 +187,7 @@ async def in_line_over_older_mcp(made: Scene, name: str) -> Waiting:
 IN_LINE = [in_line, in_line_with_a_key, in_line_over_mcp, in_line_over_older_mcp]
 WAITS = pytest.mark.parametrize(
     "prepare",
-    [claim, requests, shown, joined, results, task_result, task_decided, retried, retried_over_mcp, *IN_LINE],
+    [claim, requests, shown, joined, found, results, task_result, task_decided, retried, retried_over_mcp, *IN_LINE],
 )
 
 
@@ -266,6 +287,26 @@ def test_who_waits_is_refused_once_the_token_expires(prepare: Prepare) -> None:
         answer = await (await opened(made, waiting.ask))
         assert answer.status == 401, answer
         assert answer.masked() == (await waiting.ask()).masked()
+
+    play(story)
+
+
+@pytest.mark.parametrize(
+    "prepare", [shown, joined, found, results, task_result, task_decided, retried, retried_over_mcp]
+)
+def test_who_waits_is_told_no_more_than_new_rules_give_it(prepare: Prepare) -> None:
+    """Where a tool was taken away from the caller, its result is told to nobody who did not make the call."""
+
+    async def story(made: Scene) -> None:
+        name = secrets.token_hex(8)
+        await put_key(made)
+        waiting = await prepare(made, name)
+        asking = await opened(made, waiting.ask)
+        made.yard.access.adopt([Rule(who=CallerPattern(key=("mortal",)), allow=False), Rule()], ())
+        await waiting.come()
+        answer, anew = await asking, await waiting.ask()
+        assert CANARY.encode() not in answer.body, answer
+        assert answer.status == anew.status, (answer, anew)
 
     play(story)
 

@@ -4,12 +4,15 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from hashlib import sha256
+from secrets import token_hex
 from typing import Any
 
 import msgspec
 import pytest
 
 from toolyard import AsyncClient, Busy, Context, RequestError, ToolError, Toolkit
+from toolyard.model.api_key import ApiKey
 from toolyard.model.clock import SYSTEM_CLOCK
 from toolyard.server.app.compose import Yard
 from toolyard.server.settings.table import exactly
@@ -101,6 +104,30 @@ def test_a_call_at_one_node_is_joined_at_the_other(nodes: Nodes) -> None:
         go.set()
         assert await first == await second == "x k"
         assert ran == ["x"]
+
+    nodes(scenario)
+
+
+@pytest.mark.parametrize("wire", ["oxp", "draft"])
+def test_who_joins_a_call_of_the_other_node_is_refused_once_the_key_is_revoked(nodes: Nodes, wire: str) -> None:
+    async def scenario(one: Node, other: Node) -> None:
+        bearers = dict[str, dict[bytes, bytes]]()
+        for name in ("stays", "goes"):
+            key = "ty_" + token_hex(20)
+            await one.yard.store.api_keys.put(ApiKey(name, sha256(key.encode()).digest(), "default", "ada"))
+            bearers[name] = {b"authorization": b"Bearer " + key.encode()}
+        for node in (one, other):
+            await node.yard._keys.sync()
+        call = {"tool_id": "Kit.Patient", "call_id": "k", "input": {"text": "x"}}
+        asked = ("/tools/call", call) if wire == "oxp" else ("/otc/draft/call", {"request": call})
+        first = asyncio.create_task(one.ask("POST", *asked, bearers["stays"]))
+        await until(lambda: ran == ["x"])
+        joined = asyncio.create_task(other.ask("POST", *asked, bearers["goes"]))
+        await until(lambda: joined.done() or bool(other.yard._validity._watched))
+        await one.yard.store.api_keys.revoke("goes")
+        await other.yard._keys.sync()
+        go.set()
+        assert ((await first).status, (await joined).status, ran) == (200, 401, ["x"])
 
     nodes(scenario)
 

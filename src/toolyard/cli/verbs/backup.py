@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import msgspec
 import typer
+from msgspec import Struct
 
 from ...model.errors import SetupError
 from ...operator.backup import Backup, KeyPlace, back_up
@@ -47,6 +48,10 @@ def backup(
 
 def restore(
     file: Annotated[Path | None, typer.Argument(help="A copy that 'toolyard backup' made.")] = None,
+    settle: Annotated[
+        bool,
+        typer.Option("--settle", help="The ledger was brought back already, by pg_restore or so."),
+    ] = False,
     revoke_keys: Annotated[
         bool, typer.Option("--revoke-keys", help="Revoke every API key in it: some may have been revoked since.")
     ] = False,
@@ -56,34 +61,27 @@ def restore(
     without_key: Annotated[
         bool, typer.Option("--without-key", help="Also where the copy's key is lost, and with it what was sealed.")
     ] = False,
-    settle: Annotated[
-        int | None,
-        typer.Option(
-            "--settle", metavar="N", help="PostgreSQL, after pg_restore: no call gets a number up to N again.", min=0
-        ),
-    ] = None,
     store: Store = None,
     json: Json = False,
 ) -> None:
     """Go back to a copy of the ledger, while no server uses it.
 
-    What is there is moved aside, and the copy is not changed. What was done since the copy was made is unknown then. Of
-    a ledger in PostgreSQL it says which command does that.
+    What is there is moved aside, and the copy is not changed. What was done since the copy was made is unknown then,
+    and calls that had not ended in it end as outcome_unknown, unless their tools may run again. A ledger in PostgreSQL
+    is brought back by the database's own tools, which this names; --settle then does the rest, as it does for any
+    ledger that another tool has brought back.
     """
     refuse_servers(None, store, NO_LEDGER)
     settings, options = settings_with(store), RestoreOptions(revoke_keys, incomplete, without_key)
-    if (file is None) == (settle is None):
-        raise SetupError("say which copy to go back to; or, after pg_restore, --settle N without a copy")
+    if (file is None) is not settle:
+        raise SetupError("name a copy, or say --settle for a ledger that was brought back already")
     with complaints():
-        if file is not None:
-            done, again = restored_by(settings, file, options), str(file)
-        else:
-            done, again = settled_by(settings, settle or 0, revoke_keys=revoke_keys), f"--settle {settle}"
+        done = settled_by(settings, options) if file is None else restored_by(settings, file, options)
     if json:
         say(pretty(_fields(done)))
         return
     say("".join(f"{line}\n" for line in _done(done)))
-    complain(_unknown(done, again))
+    complain(_unknown(done, again=str(file or "--settle")))
 
 
 def _done(done: Restored) -> list[str]:
@@ -95,6 +93,20 @@ def _done(done: Restored) -> list[str]:
         lines.append(f"The key file {done.key_file} is the copy's")
     if done.key_aside is not None:
         lines.append(f"The one that was there is {done.key_aside}")
+    return lines + _settled(done)
+
+
+def _settled(done: Restored) -> list[str]:
+    """What became of the calls and the keys in the copy."""
+    unknown, going_on = done.calls.unknown, done.calls.going_on
+    lines = ["Nothing in it had yet to end"] if unknown + going_on == 0 else []
+    if unknown:
+        lines.append(
+            f"{_calls(unknown)} had not ended, and may have since: outcome_unknown now, for somebody to find out and "
+            "'toolyard resolve'"
+        )
+    if going_on:
+        lines.append(f"{_calls(going_on)} had not ended, and will go on: their tools may run again")
     if done.revoked:
         lines.append(f"{done.revoked} API key{' is' if done.revoked == 1 else 's are'} revoked")
     return lines
@@ -103,16 +115,20 @@ def _done(done: Restored) -> list[str]:
 def _unknown(done: Restored, again: str) -> str:
     """What an operator has to know before a server starts. `again` is how to restore the same once more."""
     said = (
-        "Unknown from now on is what was done after that moment: API keys that were made, approvals that were given, "
-        "call ids that were taken; such a call runs again if it is sent again. Calls that were erased after it are "
+        "Unknown from now on is what was done since the copy was made: API keys that were made, approvals that were "
+        "given, call ids that were taken; such a call runs again if it is sent again. Calls that were erased since are "
         "there again: erase them again\n"
     )
     if done.holdings.api_keys:
         said += (
-            "API keys that were revoked after that moment are good again: revoke them, or all of them with "
+            "API keys that were revoked since are good again: revoke them, or all of them with "
             f"'toolyard restore {again} --revoke-keys'\n"
         )
     return said
+
+
+def _calls(count: int) -> str:
+    return f"{count} call{'' if count == 1 else 's'}"
 
 
 def _about_key(made: Backup) -> str:
@@ -152,11 +168,12 @@ def _size(size: int) -> str:
     return f"{size} GB"
 
 
-def _fields(made: Backup | Restored) -> Any:
+def _fields(made: Struct) -> dict[str, Any]:
     """As JSON has it, in the spelling of every other verb."""
-    fields = {_camel(name): value for name, value in msgspec.structs.asdict(made).items() if value is not None}
-    fields["holdings"] = {_camel(name): value for name, value in msgspec.structs.asdict(made.holdings).items()}
-    return msgspec.to_builtins(fields, enc_hook=str)
+    given = {_camel(name): value for name, value in msgspec.structs.asdict(made).items() if value is not None}
+    fields = {name: _fields(value) if isinstance(value, Struct) else value for name, value in given.items()}
+    built: dict[str, Any] = msgspec.to_builtins(fields, enc_hook=str)
+    return built
 
 
 def _camel(name: str) -> str:

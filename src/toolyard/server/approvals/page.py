@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from ...catalogue import Catalogue
 from ...model.errors import PathNotFound, Refused, RequestError, ToolNotFound
-from ...model.lifecycle import ENDED, State, WaitingFor
+from ...model.lifecycle import CODES, ENDED, Move, State, WaitingFor
 from ...model.record import CallRecord
 from ...trust.sealing.ring import KeyRing
 from ...wires.contract import JSON, Reply
@@ -150,6 +150,8 @@ def _standing(call: CallRecord) -> str:
         return "The tool has run, and whoever asked gets its result."
     if call.state is State.ERROR and call.attempt == 0:
         return f"The call ended before the tool ran ({call.code}). Nothing was done."
+    if call.code == CODES[Move.UNKNOWN]:
+        return "Whether the tool has done it is not known. Whoever asked is told so, and an operator can settle it."
     if call.state is State.ERROR:
         return f"The tool was started, and the call ended as {call.code}. Whoever asked is told so."
     if call.waiting_for == WaitingFor.AUTHORIZATION:

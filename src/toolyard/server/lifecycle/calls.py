@@ -67,7 +67,7 @@ def routes(store: Store, own: OwnCalls, telling: ModelText, questions: Questions
 
         await holding(store, ((Topic.ENDED, seq),), wait, came, LOOK_AGAIN_S)
         await replies.read(exchange)
-        call = await store.row(seq)
+        call = await own.row(exchange.caller, seq)  # the rules may have taken the tool away meanwhile
         if call is None:
             raise PathNotFound("There is no such call")
         return call

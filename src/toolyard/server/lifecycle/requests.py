@@ -120,7 +120,8 @@ class RequestHandlers:
         return self._workers.who(caller, wire.decode_worker_name(exchange.headers))
 
     def _at(self, exchange: Exchange) -> At:
-        return At(self._who(exchange), *_where(exchange), wire.decode_attempt(exchange.headers))
+        attempt = wire.decode_attempt(exchange.headers)
+        return At(self._who(exchange), *_where(exchange), attempt, exchange.caller)
 
 
 def _where(exchange: Exchange) -> tuple[str, str]:

@@ -1,58 +1,63 @@
-"""A ledger in PostgreSQL that `pg_restore` has brought back to an earlier moment. What the database's own tools cannot
-know is done here: numbers go on after those that calls have had since, and notes are gone that nobody may find again.
-"""
+"""A ledger that PostgreSQL's own tools brought back from a copy: what had not ended in it is settled, and all that is
+numbered counts on from where it never was, in one transaction."""
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
 
-from ..inspection import COUNTED, Holdings
-from .connections import BREAKS, Connection, down, first_connection, hang_up
-from .inspection import NEWEST
+from ...model.judge import is_accepted
+from ...model.lifecycle import ENDED
+from ...model.writes import GoBack, LeaseTerms
+from ..fresh_numbers import FreshNumbers, fresh_numbers
+from ..values import StoreInUse, WentBack
+from .connections import Connection
+from .judged_writes import judge_calls
+from .rows import SQL, PendingHints
 
-LAST = "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM calls_seq"
-GO_ON_AFTER = "SELECT setval('calls_seq', $1) FROM calls_seq WHERE last_value < $1"
-T = TypeVar("T")
-
-
-async def last_number(url: str) -> int:
-    """The highest that a call has had. Raises SetupError, StoreDown."""
-    return await _asked(url, _last_number)
+AT_ONCE = 1000
+"""Rows that one statement changes: it has a few seconds for them."""
 
 
-async def settle(url: str, last: int, dropped: Sequence[str]) -> None:
-    """Has numbers go on after this one, and drops the notes of these kinds. Raises SetupError, StoreDown."""
-
-    async def do(connection: Connection) -> None:
-        async with connection.transaction():
-            await connection.execute(GO_ON_AFTER, last)
-            await connection.execute("DELETE FROM notes WHERE kind = ANY($1)", list(dropped))
-
-    await _asked(url, do)
-
-
-async def holdings(url: str) -> tuple[Holdings, float]:
-    """How much there is of each thing, and when the ledger was last written. Raises SetupError, StoreDown."""
-    return await _asked(url, _holdings)
-
-
-async def _last_number(connection: Connection) -> int:
-    has_any = await connection.fetchval("SELECT to_regclass('calls_seq')") is not None
-    return int(await connection.fetchval(LAST)) if has_any else 0
+async def go_back(
+    connection: Connection,
+    again: bool,
+    node: str,
+    forgotten: Sequence[str],
+    last_number: int | None,
+    terms: LeaseTerms,
+    told: PendingHints,
+) -> WentBack:
+    """`node` is who does it: there must be no other."""
+    async with connection.transaction():
+        await _refuse_nodes(connection, node)
+        numbers = fresh_numbers(await connection.fetchval("SELECT ledger_now()"))
+        await connection.execute(SQL.count_on, numbers.call if last_number is None else last_number)
+        await connection.execute(SQL.forget_notes, list(forgotten))
+        await _leave_gaps(connection, numbers.event)
+        return await _settle_calls(connection, numbers, terms, told)
 
 
-async def _holdings(connection: Connection) -> tuple[Holdings, float]:
-    async with connection.transaction(isolation="repeatable_read"):
-        counted = {
-            name: sum([int(await connection.fetchval(sql)) for sql in counts]) for name, counts in COUNTED.items()
-        }
-        return Holdings(**counted), float(await connection.fetchval(NEWEST))
+async def _refuse_nodes(connection: Connection, node: str) -> None:
+    for (seconds,) in await connection.fetch(SQL.alive_nodes, node):
+        raise StoreInUse(
+            "a server has this ledger; stop all that do, and then run this again (if none does, the copy is so new "
+            f"that those in it seem to: wait {seconds:.0f} seconds)"
+        )
 
 
-async def _asked(url: str, work: Callable[[Connection], Awaitable[T]]) -> T:
-    connection = await first_connection(url, command_s=None)
-    try:
-        return await work(connection)
-    except BREAKS as error:
-        raise down(error) from error
-    finally:
-        await hang_up(connection)
+async def _leave_gaps(connection: Connection, event: int) -> None:
+    """In the events of all sessions, up to that number."""
+    last: str | None = ""
+    while last is not None:
+        last = await connection.fetchval(SQL.leave_gaps, event, last, AT_ONCE)
+
+
+async def _settle_calls(
+    connection: Connection, numbers: FreshNumbers, terms: LeaseTerms, told: PendingHints
+) -> WentBack:
+    living = [seq for (seq,) in await connection.fetch(SQL.living_calls)]
+    ended = going_on = 0
+    for start in range(0, len(living), AT_ONCE):
+        writes = [GoBack(seq, numbers.attempt) for seq in living[start : start + AT_ONCE]]
+        judged = await judge_calls(connection, False, writes, terms, told)
+        after = [each.standing.state in ENDED for each in judged if is_accepted(each)]
+        ended, going_on = ended + after.count(True), going_on + after.count(False)
+    return WentBack(ended, going_on)

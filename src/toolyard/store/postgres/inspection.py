@@ -1,12 +1,13 @@
 """A ledger in PostgreSQL, inspected beside its nodes."""
 
 import time
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 
 import asyncpg
 
 from ...model.audit import Mark
-from ..inspection import Inspection
+from ..inspection import COUNTED, Holdings, Inspection
 from ..sql_files import migrations
 from .connections import BREAKS, Connection, down, first_connection, hang_up
 
@@ -16,17 +17,18 @@ NEWEST = """
 SELECT greatest((SELECT max(created_at) FROM calls), (SELECT max(written_at) FROM blocks),
     (SELECT max(at) FROM audit_heads), (SELECT max(created) FROM api_keys), 0)
 """
+T = TypeVar("T")
 
 
 async def inspect(url: str) -> Inspection:
     """Raises SetupError, StoreDown."""
-    connection = await first_connection(url)
-    try:
-        return await _inspect(connection)
-    except BREAKS as error:
-        raise down(error) from error
-    finally:
-        await hang_up(connection)
+    return await _asked(await first_connection(url), _inspect)
+
+
+async def holdings(url: str) -> tuple[Holdings, float]:
+    """How much there is of each thing, and when the ledger was last written, of one moment. To count a large ledger
+    takes as long as it takes. Raises SetupError, StoreDown."""
+    return await _asked(await first_connection(url, command_s=None), _holdings)
 
 
 async def _inspect(connection: Connection) -> Inspection:
@@ -52,3 +54,20 @@ async def _inspect(connection: Connection) -> Inspection:
         has_api_keys=await connection.fetchval("SELECT true FROM api_keys LIMIT 1") is not None,
         has_sealed=await connection.fetchval("SELECT true FROM vault LIMIT 1") is not None,
     )
+
+
+async def _holdings(connection: Connection) -> tuple[Holdings, float]:
+    async with connection.transaction(isolation="repeatable_read"):
+        counted = {
+            name: sum([int(await connection.fetchval(sql)) for sql in counts]) for name, counts in COUNTED.items()
+        }
+        return Holdings(**counted), float(await connection.fetchval(NEWEST))
+
+
+async def _asked(connection: Connection, work: Callable[[Connection], Awaitable[T]]) -> T:
+    try:
+        return await work(connection)
+    except BREAKS as error:
+        raise down(error) from error
+    finally:
+        await hang_up(connection)

@@ -5,7 +5,8 @@ What depends on the time is judged by the database's clock, `ledger_now()`, afte
 which write goes which way; each way is a module beside it: `connections` (a pool, and writes whose fate is not known),
 `batches` (writes made together), `begin`, `node_calls`, `requests` and `questions` (about calls), `judged_writes`
 (under lock, by `model.judge`), `session_events`, `shared_limits`, `holdings`, `trust`, `lease` (a sign of life),
-`erasures` (what was erased, for nodes that had more to write) and `notifications` (what other nodes hear).
+`erasures` (what was erased, for nodes that had more to write), `copies` (a ledger that was brought back) and
+`notifications` (what other nodes hear).
 """
 
 import asyncio
@@ -60,10 +61,11 @@ from ..values import (
     StoredQuestion,
     UpstreamRecord,
     Usage,
+    WentBack,
 )
 from ..write_behind import WriteBehind, in_blocks, in_portions
 from . import begin as beginning
-from . import blocks, erasures, holdings, queries
+from . import blocks, copies, erasures, holdings, queries
 from . import node_calls as running
 from . import questions as asking
 from . import requests as working
@@ -531,6 +533,10 @@ class PostgresStore:
 
     async def give_slot(self, tool: str) -> None:
         await self._slots.give(tool)
+
+    async def go_back(self, forgotten: Sequence[str], last_number: int | None = None) -> WentBack:
+        work = partial(copies.go_back, node=self.node, forgotten=forgotten, last_number=last_number, terms=self._terms)
+        return await self._ledger.write(work)
 
     # -- what is limited ---------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ it was made and what is to be known about its key.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -106,20 +106,13 @@ def unmark_copy(draft: Path) -> None:
         connection.execute(f"PRAGMA application_id = {FileMark.CLOSED:d}")
 
 
-def last_number(connection: apsw.Connection) -> int:
-    """The highest that a call has had. None are known of a ledger that is too old, or damaged."""
+def last_number(connection: apsw.Connection) -> int | None:
+    """The highest that a call has had. It is not known of a ledger that is too old, or damaged."""
     try:
         (last,) = connection.execute(SQL.last_number).fetchone() or (0,)
     except apsw.Error:
-        return 0
+        return None
     return int(last)
-
-
-def settle(draft: Path, last: int, dropped: Sequence[str]) -> None:
-    """Makes a draft one that goes on after this number, and without the notes of these kinds."""
-    with closing(apsw.Connection(str(draft))) as connection, connection:
-        connection.execute("UPDATE numbers SET last = ?1 WHERE last < ?1", (last,))
-        connection.executemany("DELETE FROM notes WHERE kind = ?", [(kind,) for kind in dropped])
 
 
 def check(connection: apsw.Connection, path: Path) -> None:

@@ -10,7 +10,6 @@ is marked as open and has no `-wal` beside it is such a copy, and is not opened.
 import asyncio
 import fcntl
 import io
-import logging
 import os
 from contextlib import suppress
 from enum import IntEnum
@@ -32,7 +31,6 @@ COPY_TABLE = "toolyard_copy"
 MARK_AT = slice(68, 72)
 """Where SQLite's header has the application's number, big-endian. (https://sqlite.org/fileformat.html)"""
 PRAGMAS = ("journal_mode=WAL", "synchronous=FULL", "wal_autocheckpoint=2000", "journal_size_limit=67108864")
-_log = logging.getLogger("toolyard.ledger")
 
 
 class FileMark(IntEnum):
@@ -100,18 +98,15 @@ def give_to_owner_of(path: Path, file: Path | int) -> None:
 
 
 def opened(path: Path) -> apsw.Connection:
-    """Raises SetupError where it is no ledger, a part of one, or one of a newer toolyard."""
+    """Raises SetupError where it is no ledger, a part of one, a copy of one, or one of a newer toolyard."""
     try:
         if str(path) == MEMORY:
             return _connected(path)
         refuse_part(path)
-        was_copy = mark_of(path) == FileMark.COPY
+        _refuse_copy(path)
         if not path.exists():  # what callers said and got is nobody else's on this machine
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
         connection = _connected(path)
-        if was_copy:
-            _log.warning("%s is a copy that toolyard backup made: what was done since then is not in it", path)
-            drop_notes(connection)
         _mark_open(connection, path)
     except (apsw.Error, OSError) as error:
         raise SetupError(f"the ledger cannot be opened: {error}", SourcePlace(str(path))) from error
@@ -174,6 +169,16 @@ def refuse_part(path: Path) -> None:
         raise SetupError(
             f"the ledger is not there, and {wal.name}, with what was written last to it, is; bring the ledger back, "
             f"or move {wal.name} away to begin with an empty one",
+            SourcePlace(str(path)),
+        )
+
+
+def _refuse_copy(path: Path) -> None:
+    """Raises SetupError for a copy: what had not ended in it would go on, as if nothing had been done since."""
+    if mark_of(path) == FileMark.COPY:
+        raise SetupError(
+            "this is a copy that 'toolyard backup' made, and what was done since then is not in it; to go on from it: "
+            f"toolyard restore {path}",
             SourcePlace(str(path)),
         )
 

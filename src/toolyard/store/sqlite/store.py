@@ -28,6 +28,7 @@ from ...model.writes import (
     Claimant,
     Decision,
     GiveUp,
+    GoBack,
     HandBack,
     HeartbeatWrite,
     LeaseTerms,
@@ -39,6 +40,7 @@ from ...model.writes import (
 )
 from ...supervision import Supervisor
 from ..blocks import ListStep, NewBlock
+from ..fresh_numbers import fresh_numbers
 from ..hints import Hints, Topic, came, changed
 from ..read_turns import ReadTurns
 from ..rollups import added_up, rollup_values
@@ -59,6 +61,7 @@ from ..values import (
     StoredQuestion,
     UpstreamRecord,
     Usage,
+    WentBack,
 )
 from ..write_behind import WriteBehind, in_blocks, in_portions, size_of
 from . import blocks, rows, sessions
@@ -562,6 +565,21 @@ class SqliteStore:
 
     async def give_slot(self, tool: str) -> None:
         self._slots[tool] -= 1
+
+    async def go_back(self, forgotten: Sequence[str], last_number: int | None = None) -> WentBack:
+        def write(cursor: apsw.Cursor, told: PendingHints) -> WentBack:
+            numbers, ended, going_on = fresh_numbers(self._now()), 0, 0
+            cursor.execute(SQL.count_on, (numbers.call if last_number is None else last_number,))
+            cursor.execute(SQL.leave_gaps, (numbers.event,))
+            cursor.executemany("DELETE FROM notes WHERE kind = ?", [(kind,) for kind in forgotten])
+            living: list[Any] = cursor.execute(SQL.living_calls).fetchall()
+            for (seq,) in living:
+                judged = self._judge(cursor, told, GoBack(seq, numbers.attempt))
+                is_over = judged is not None and judged.standing.state in ENDED
+                ended, going_on = ended + is_over, going_on + (not is_over)
+            return WentBack(ended, going_on)
+
+        return await self._writer.change(write)
 
     async def share_usage(self, news: Sequence[Usage]) -> tuple[float, list[Usage]]:
         return self._now(), []

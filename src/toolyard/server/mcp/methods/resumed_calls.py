@@ -71,6 +71,7 @@ class Following:
         if peer.revision.is_modern:
             return await self._next(tool, call, params, request)
         ended = await self.until_ended(call, outlet, lambda question: channel.put(question, call.seq), peer)
+        self._engine.refuse_unseen(tool, peer.caller)
         self._given.keep(tool, ended.outcome(), peer.caller, ended.user)
         return encode_outcome(tool, ended.outcome(), peer.revision, self._telling)
 
@@ -149,6 +150,7 @@ class Following:
             is_held = any(question.name in asked for question in await self._questions.open(call, peer.caller))
             wait = Wait(self._sync_wait_s if peer.has_tasks or is_held else None, outlet)
             after = await self._questions.next_step(call.seq, wait, asked)
+            self._engine.refuse_unseen(tool, peer.caller)
             if after is not None and after.state in ENDED:
                 await self._engine.on_collected(after)
                 self._given.keep(tool, after.outcome(), peer.caller, after.user)

@@ -132,9 +132,9 @@ class Tasks:
         """A call that was waited for, together with others perhaps: its result may be large, and is kept for those
         alone who have a place."""
         await request.read()
-        call = await self._store.row(seq)
+        call = await self._own.row(request.peer.caller, seq)
         if call is None:
-            raise RpcError(INVALID_PARAMS, "The task is no longer kept")
+            raise _absent(decode_params(request.message, OfTask).id)
         return call
 
     def _put(self, question: Question, call: CallRecord, request: McpRequest) -> None:
@@ -162,12 +162,16 @@ class Tasks:
         params = decode_params(request.message, OfTask)
         call = await self.find(params.id, peer)
         if call is None:
-            raise RpcError(INVALID_PARAMS, f"Task not found: {params.id[:200]}", status=400)
+            raise _absent(params.id)
         return call
 
     async def find(self, id: str, peer: Peer) -> CallRecord | None:
         """The caller's call over MCP of that id. A call of that id over another wire is no task, whoever chose it."""
         return await self._own.get(peer.caller, id, FAMILY)
+
+
+def _absent(id: str) -> RpcError:
+    return RpcError(INVALID_PARAMS, f"Task not found: {id[:200]}", status=400)
 
 
 def _why(call: CallRecord) -> str:

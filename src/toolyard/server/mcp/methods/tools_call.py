@@ -264,8 +264,11 @@ class McpCall(McpChannel, eq=False, kw_only=True):
         try:
             return engine.resolve(id if version is UNSET else f"{id}@{version}", self.caller)
         except ToolNotFound as error:
-            why = f" ({error.developer_message})" if "." in id else ""
-            raise RpcError(INVALID_PARAMS, f"Unknown tool: {self.params.name[:200]}{why}") from None
+            raise self._unknown(error, id) from None
+
+    def _unknown(self, error: ToolNotFound, id: str) -> RpcError:
+        why = f" ({error.developer_message})" if "." in id else ""
+        return RpcError(INVALID_PARAMS, f"Unknown tool: {self.params.name[:200]}{why}")
 
     def run(self, engine: Engine, tool: Tool) -> Coroutine[Any, Any, Outcome | Answered[bytes]]:
         command, params, request = self.command, self.params, self.request
@@ -312,6 +315,8 @@ class McpCall(McpChannel, eq=False, kw_only=True):
         return self.calling.encode(tool, self, outcome)
 
     def encode_error(self, tool: Tool | None, error: ToolyardError) -> bytes:
+        if isinstance(error, ToolNotFound):  # it was there when the request came
+            raise self._unknown(error, self.params.name)
         return self.calling.encode_error(tool, error, self.request.peer)
 
     # -- for the call that runs --------------------------------------------------------------------

@@ -501,6 +501,26 @@ DELETE FROM upstreams WHERE name = $1 RETURNING 1
 INSERT INTO nodes (name, lease_until) VALUES ($1, ledger_now() + $2::double precision)
 ON CONFLICT (name) DO UPDATE SET lease_until = excluded.lease_until
 
+-- The ledger went back to a copy. --------------------------------------------------------------------
+
+-- name: alive_nodes
+SELECT max(lease_until) - ledger_now() FROM nodes WHERE name <> $1 AND lease_until > ledger_now() HAVING count(*) > 0
+
+-- name: count_on
+SELECT setval('calls_seq', $1) FROM calls_seq WHERE last_value < $1
+
+-- name: forget_notes
+DELETE FROM notes WHERE kind = ANY ($1::text[])
+
+-- The last of the sessions that were looked at; null where there were none.
+-- name: leave_gaps
+WITH seen AS MATERIALIZED (SELECT id FROM sessions WHERE id > $2 ORDER BY id LIMIT $3), changed AS (
+    UPDATE sessions SET revision = $1::bigint WHERE id = ANY (ARRAY (SELECT id FROM seen)) AND revision < $1::bigint)
+SELECT max(id) FROM seen
+
+-- name: living_calls
+SELECT seq FROM waiting UNION SELECT seq FROM running ORDER BY seq
+
 -- name: check
 SELECT NOT pg_is_in_recovery() AND current_setting('transaction_read_only') = 'off'
 

@@ -202,6 +202,19 @@ SELECT value FROM (
     FROM json_each(:offers) AS served
 ) WHERE oldest IS NOT NULL ORDER BY oldest LIMIT :limit
 
+-- The ledger went back to a copy. --------------------------------------------------------------------
+
+-- name: count_on
+UPDATE numbers SET last = ?1 WHERE last < ?1
+
+-- name: leave_gaps
+UPDATE session_counts SET revision = ?1 WHERE revision < ?1
+
+-- name: living_calls
+SELECT seq FROM calls INDEXED BY calls_pending WHERE state = 'PENDING'
+UNION ALL SELECT seq FROM calls INDEXED BY calls_processing WHERE state = 'PROCESSING'
+ORDER BY seq
+
 -- It is gone again before anybody sees it.
 -- name: check
 INSERT INTO blobs (id, data) VALUES (0, zeroblob(?));
