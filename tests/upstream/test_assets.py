@@ -185,6 +185,17 @@ def test_a_client_that_cannot_be_asked_is_not(lib: Behind) -> None:
     client.close()
 
 
+def test_a_prompt_that_nobody_waits_for_is_given_up(lib: Behind, client: Client) -> None:
+    waiting, cancelled = lib.notes().count("waits"), lib.notes().count("cancelled waits")
+    exchange = named(client, "prompts/get", name="Lib_waits")
+    until(lambda: lib.notes().count("waits") == waiting + 1)
+    if isinstance(client, Older):
+        client.cancel(exchange.id)
+    else:
+        exchange.close()
+    until(lambda: lib.notes().count("cancelled waits") == cancelled + 1)
+
+
 # -- what they tell --------------------------------------------------------------------------------
 
 

@@ -26,7 +26,7 @@ from ..wires.mcp.assets import ASSET_LISTS
 from ..wires.mcp.revisions import R_2025_03_26, REVISIONS, Revision
 from .asset_request import AssetClient
 from .assets import AssetDirectory, UpstreamAssets
-from .call import named_in
+from .call import KEY, named_in
 from .connection import UPDATED, UpstreamInfo
 from .definitions import MadeTools, UpstreamCode, UpstreamListing, tools_of
 from .faults import Lost, Misbehaved, UpstreamFault, UpstreamRefusal
@@ -404,7 +404,7 @@ class Upstreams:
         meet under it."""
         meta: dict[str, Any] = dict(run.meta)
         if code.knows_keys and run.keyed:
-            meta["toolyard/callId"] = self._key_of(run)
+            meta[KEY] = self._key_of(run)
         return meta
 
     async def serve_kept(self) -> None:
