@@ -178,6 +178,7 @@ def test_a_notification_over_pipes(waited: Waited, tmp_path: Path, revision: str
             process.kill()
         process.wait()
         for pipe in (process.stdin, process.stdout):
+            assert pipe is not None
             pipe.close()
 
 
