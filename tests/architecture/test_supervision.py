@@ -55,7 +55,7 @@ ALLOWED = {
     "testing.py _ThreadedTransport.send": PROCESS,
     "demo/provider_http.py providing": PROCESS,
     "upstream/pending_request.py PendingRequest.ask": REQUEST,
-    "upstream/call.py UpstreamCall._of_task": ITEM,
+    "upstream/call.py UpstreamCall._cancel_soon": ITEM,
     "upstream/http.py OlderHttp.request": ITEM,
     "upstream/http.py OlderHttp._answered": REQUEST,
     "upstream/http.py ModernHttp.changes": ATTENDED,

@@ -140,9 +140,10 @@ class Library(Bazaar):
         return text("touched")
 
     async def do_point(self, request: Request, arguments: Message) -> Message:
+        uri = arguments.get("uri", "cellar://7")
         if not self.has_structured:
-            return {"content": [{"type": "resource", "resource": {"uri": "cellar://7", "text": "as it was"}}]}
-        return {"content": [{"type": "resource_link", "uri": "cellar://7", "name": "seven"}]}
+            return {"content": [{"type": "resource", "resource": {"uri": uri, "text": "as it was"}}]}
+        return {"content": [{"type": "resource_link", "uri": uri, "name": "seven"}]}
 
     async def tell_all(self, method: str, params: Message) -> None:
         for send in self.streams:

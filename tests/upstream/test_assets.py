@@ -106,6 +106,12 @@ def test_a_page_of_an_application_is_read_as_it_is(client: Client) -> None:
     assert "toolyard/escaped" not in result.get("_meta", {})
 
 
+def test_a_page_that_a_tool_has_is_read_though_nobody_lists_it(client: Client) -> None:
+    tools = {tool["name"]: tool for tool in client.result("tools/list")["tools"]}
+    uri = tools["Lib_echo"]["_meta"]["ui"]["resourceUri"]
+    assert named(client, "resources/read", uri=uri).result()["contents"][0]["text"] == f"read {uri}"
+
+
 def test_text_for_models_is_made_safe(client: Client) -> None:
     got = named(client, "prompts/get", name="Lib_whispers").result()
     assert got["messages"][0]["content"]["text"] == "Nothing \\u{200B}here"
@@ -183,6 +189,17 @@ def test_a_client_that_cannot_be_asked_is_not(lib: Behind) -> None:
     response = named(client, "prompts/get", name="Lib_asks").response()
     assert "error" in response
     client.close()
+
+
+def test_a_prompt_that_nobody_waits_for_is_given_up(lib: Behind, client: Client) -> None:
+    waiting, cancelled = lib.notes().count("waits"), lib.notes().count("cancelled waits")
+    exchange = named(client, "prompts/get", name="Lib_waits")
+    until(lambda: lib.notes().count("waits") == waiting + 1)
+    if isinstance(client, Older):
+        client.cancel(exchange.id)
+    else:
+        exchange.close()
+    until(lambda: lib.notes().count("cancelled waits") == cancelled + 1)
 
 
 # -- what they tell --------------------------------------------------------------------------------

@@ -96,6 +96,7 @@ class UpstreamAssets:
         self._upstream = upstream
         self.listed: dict[str, dict[str, OfferedAsset]] = {method: {} for method in ASSET_LISTS}
         """By the method that lists them, and by what names them here."""
+        self._pages: frozenset[str] = frozenset()
         self._rejected: dict[str, dict[str, str]] = {}
         self.troubles: dict[str, str] = {}
         """By the method: why its list could not be had, the last time."""
@@ -113,6 +114,15 @@ class UpstreamAssets:
         self._rejected[method] = rejected
         self.listed[method] = made
         return _digests(made) != _digests(before)
+
+    def take_pages(self, tools: Iterable[Mapping[str, Any]]) -> None:
+        """Notes the pages (`ui://`) that definitions of tools name: applications need not list them."""
+        named = (uri for tool in tools for uri in _pages_of(tool.get("_meta")))
+        self._pages = frozenset(uri for uri in named if len(uri) <= LONGEST_URI and self._is_wanted(uri))
+
+    def has(self, uri: str) -> bool:
+        """Whether it lists a resource, or one of its tools has it as a page."""
+        return uri in self.listed["resources/list"] or uri in self._pages
 
     def fitting(self, uri: str) -> bool:
         """Whether an address fits one of its templates."""
@@ -215,6 +225,10 @@ class AssetDirectory:
         found = (each.listed[method].get(key) for each in self._assets.values())
         return next((asset for asset in found if asset is not None), None)
 
+    def place_of(self, uri: str) -> str | None:
+        """The upstream that lists a resource, or has it as a page of one of its tools."""
+        return next((name for name, each in self._assets.items() if each.has(uri)), None)
+
     def fitting(self, uri: str) -> str | None:
         """The first upstream that has a template which an address fits."""
         if len(uri) > LONGEST_URI:
@@ -243,10 +257,17 @@ class AssetDirectory:
             if doubles - self._told.get(name, frozenset()):
                 named = ", ".join(in_one_line(each) for each in sorted(doubles)[:MOST_NAMED])
                 more = f" and {len(doubles) - MOST_NAMED} more" if len(doubles) > MOST_NAMED else ""
-                _log.warning(
-                    "%s lists what upstreams have that stand before it in the settings: %s%s", name, named, more
-                )
+                _log.warning("%s lists what upstreams before it in the settings have: %s%s", name, named, more)
             self._told[name] = doubles
+
+
+def _pages_of(meta: Any) -> Iterator[str]:
+    """As applications over MCP name them in a tool's `_meta`, now and in the beginning."""
+    if isinstance(meta, Mapping):
+        ui = meta.get("ui")
+        for uri in (ui.get("resourceUri") if isinstance(ui, Mapping) else None, meta.get("ui/resourceUri")):
+            if isinstance(uri, str) and uri.startswith("ui://"):
+                yield uri
 
 
 def _digests(listed: Mapping[str, OfferedAsset]) -> dict[str, bytes]:

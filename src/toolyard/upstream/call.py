@@ -34,7 +34,10 @@ MOST_NAMED, LONGEST_URI = 64, 4_096
 """Resources that a result names, and the characters of one's address, that are remembered as its upstream's."""
 LARGE = 2**20
 """A result of more bytes is decoded in a thread, where it has to be."""
+KEY = "toolyard/callId"
 _encode = msgspec.json.Encoder().encode
+_cancelling: set[asyncio.Task[None]] = set()
+"""So that they live."""
 KINDS: tuple[Asks, ...] = ("form", "url", "sampling", "roots")
 Principal = tuple[str, str, str | None]
 _KINDS = {"elicitation/create": "form", "sampling/createMessage": "sampling", "roots/list": "roots"}
@@ -68,6 +71,17 @@ class UpstreamCall:
 
     async def result(self, arguments: dict[str, Any]) -> RichResult:
         """Raises ToolError where the tool failed, and UpstreamFault."""
+        try:
+            return await self._answered(arguments)
+        except asyncio.CancelledError:
+            key = self._meta.get(KEY)
+            # A call with a key goes on when whoever made it is gone: it has to be told that nobody wants it. When this
+            # server leaves, nobody has said that: the call may be made again, and finds how it ended.
+            if isinstance(key, str) and self._run.channel.cancelled:
+                self._cancel_soon(key)
+            raise
+
+    async def _answered(self, arguments: dict[str, Any]) -> RichResult:
         params: dict[str, Any] = {"name": self._listed.name, "arguments": arguments, "_meta": dict(self._meta)}
         if self._listed.needs_task:
             params["task"] = {}
@@ -157,7 +171,7 @@ class UpstreamCall:
         try:
             return await self._task_ended(task, {"taskId": id})
         except asyncio.CancelledError:
-            asyncio.get_running_loop().create_task(self._cancel_task(id))
+            self._cancel_soon(id)
             raise
         except ToolError:
             await self._cancel_task(id)
@@ -183,6 +197,12 @@ class UpstreamCall:
             self._run.progress(
                 0, None, task.get("statusMessage") if isinstance(task.get("statusMessage"), str) else None
             )
+
+    def _cancel_soon(self, id: str) -> None:
+        """Whoever is cancelled has no time to wait for it."""
+        task = asyncio.get_running_loop().create_task(self._cancel_task(id))
+        _cancelling.add(task)
+        task.add_done_callback(_cancelling.discard)
 
     async def _cancel_task(self, id: str) -> None:
         with suppress(UpstreamFault, TimeoutError):

@@ -10,6 +10,7 @@ import logging
 import random
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -27,7 +28,7 @@ from ..wires.mcp.assets import ASSET_LISTS
 from ..wires.mcp.revisions import R_2025_03_26, REVISIONS, Revision
 from .asset_request import AssetClient
 from .assets import AssetDirectory, UpstreamAssets
-from .call import named_in
+from .call import KEY, named_in
 from .connection import UPDATED, UpstreamInfo
 from .definitions import MadeTools, UpstreamCode, UpstreamListing, tools_of
 from .faults import Lost, Misbehaved, UpstreamFault, UpstreamRefusal
@@ -219,6 +220,7 @@ class FollowedUpstream:
 
     async def _serve_listing(self, listing: UpstreamListing) -> None:
         self.info = listing.info
+        self.assets.take_pages(listing.tools)
         made = await made_tools(self.upstream, listing)
         not_served = await self._serve(self.upstream, made.tools)
         self._tools_withheld = {**made.rejected, **not_served}
@@ -279,16 +281,13 @@ class FollowedUpstream:
     async def _list_again(self) -> None:
         """Lists what changed, and everything now and then. Raises UpstreamFault."""
         while True:
-            changed: Sequence[str] = ALL_LISTS
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(_jittered(LIST_AGAIN_S)):
                     await self._has_changed.wait()
-                too_soon = self._listed_at + self._pause_s - time.monotonic()
-                if too_soon > 0:
-                    await asyncio.sleep(too_soon)
-                changed = [method for method in ALL_LISTS if method in self._changed]
-            except TimeoutError:
-                pass
+            too_soon = self._listed_at + self._pause_s - time.monotonic()
+            if too_soon > 0:
+                await asyncio.sleep(too_soon)
+            changed = [method for method in ALL_LISTS if method in self._changed] or ALL_LISTS
             self._changed.clear()
             self._has_changed.clear()
             await self._list(changed)
@@ -383,8 +382,7 @@ class Upstreams:
 
     def place_of(self, uri: str) -> str | None:
         """The upstream at which a resource is known to be: it lists it, or has a template that it fits."""
-        listed = self.assets.offered("resources/list", uri)
-        return self.assets.fitting(uri) if listed is None else listed.upstream
+        return self.assets.place_of(uri) or self.assets.fitting(uri)
 
     def tells_of(self, uri: str) -> bool:
         """Whether a change of this resource would be heard of; also where it is none of an upstream's."""
@@ -419,7 +417,7 @@ class Upstreams:
         meet under it."""
         meta: dict[str, Any] = dict(run.meta)
         if code.knows_keys and run.keyed:
-            meta["toolyard/callId"] = self._key_of(run)
+            meta[KEY] = self._key_of(run)
         return meta
 
     async def serve_kept(self) -> None:

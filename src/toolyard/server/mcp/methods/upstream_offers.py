@@ -80,6 +80,10 @@ class AssetLists(Protocol):
         """The one that is listed by this name or address."""
         ...
 
+    def place_of(self, uri: str) -> str | None:
+        """The upstream that lists a resource, or has it as a page of one of its tools."""
+        ...
+
     def fitting(self, uri: str) -> str | None:
         """The upstream that has a template which an address fits."""
         ...
@@ -231,9 +235,8 @@ class UpstreamOffers:
         """The upstream that a resource is known to be at: it lists it, or named it in a result that this caller got, or
         it has a template that fits."""
         assets = self._gateway.assets
-        listed = assets.offered("resources/list", uri)
-        if listed is not None:
-            return listed.upstream
+        if (known := assets.place_of(uri)) is not None:
+            return known
         named = await self._named.find(uri, caller, self._own)
         if named is not None and named in self._gateway.owners.values():
             return named
