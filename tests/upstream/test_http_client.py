@@ -954,6 +954,23 @@ def test_who_waits_in_line_too_long_has_sent_nothing(run: Run) -> None:
     run(test())
 
 
+def test_whoever_was_cancelled_just_now_is_passed_over(run: Run) -> None:
+    async def test() -> None:
+        async with serving(answering(OK)) as peer:
+            client = HttpClient(peer.url, most_connections=1)
+            await client._pool.enter()
+            waiting = [asyncio.create_task(post(client)) for _ in range(2)]
+            await turns()
+            waiting[0].cancel()
+            client._pool.leave()
+            assert await waiting[1] == b"{}"
+            assert waiting[0].cancelled()
+            assert client._pool.has_room
+            await client.close()
+
+    run(test())
+
+
 def test_a_turn_that_came_together_with_a_cancellation_is_the_next_ones(run: Run) -> None:
     async def test() -> None:
         async with serving(silent) as peer:
@@ -1037,6 +1054,32 @@ def test_cancelling_while_connecting_leaves_nothing(run: Run) -> None:
             while not peer.lines:
                 await asyncio.sleep(0)
             sending.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await sending
+            await asyncio.wait(peer.tasks)
+            assert client._pool.has_room
+            await client.close()
+
+    run(test())
+
+
+def test_cancelling_at_the_moment_of_connecting_leaves_nothing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """uvloop then closes the connection, and tells nobody."""
+
+    async def script(line: Line) -> None:
+        await line.gone()
+
+    async def test() -> None:
+        made = http_client._Connection.connection_made
+
+        def made_and_cancelled(self: http_client._Connection, transport: asyncio.BaseTransport) -> None:
+            made(self, transport)
+            sending.cancel()
+
+        monkeypatch.setattr(http_client._Connection, "connection_made", made_and_cancelled)
+        async with serving(script) as peer:
+            client = HttpClient(peer.url, most_connections=1)
+            sending = asyncio.create_task(post(client))
             with pytest.raises(asyncio.CancelledError):
                 await sending
             await asyncio.wait(peer.tasks)

@@ -438,17 +438,18 @@ class _Pool:
         try:
             await turn
         except asyncio.CancelledError:
-            if turn in self._waiting:
-                del self._waiting[turn]
-            else:
+            self._waiting.pop(turn, None)
+            if not turn.cancelled():
                 self.leave()  # its turn had come, and is the next one's
             raise
 
     def leave(self) -> None:
-        if self._waiting:
-            self._waiting.popitem(last=False)[0].set_result(None)
-        else:
-            self._room += 1
+        while self._waiting:
+            turn, _ = self._waiting.popitem(last=False)
+            if not turn.done():  # else it was cancelled just now
+                turn.set_result(None)
+                return
+        self._room += 1
 
     def kept(self) -> "_Connection | None":
         """The newest connection that is free, if one can be used."""
@@ -487,6 +488,11 @@ class _Pool:
         if is_kept:
             self._idle[connection] = asyncio.get_running_loop().time()
         self.leave()
+
+    def discard(self, connection: "_Connection") -> None:
+        """One that nobody waits for any more. uvloop closes it without a word, where it was made at that moment."""
+        connection.abort()
+        self.remove(connection)
 
     def remove(self, connection: "_Connection") -> None:
         self._open.discard(connection)
@@ -553,10 +559,10 @@ class HttpClient:
                     lambda: connection, origin.host, origin.port, ssl=tls, server_hostname=name
                 )
         except (OSError, ValueError) as error:  # ValueError: a name that cannot be one
-            connection.abort()
+            self._pool.discard(connection)
             raise _unreached(origin.where, error, limit.expired()) from error
         except BaseException:
-            connection.abort()
+            self._pool.discard(connection)
             raise
         self._refuse_closed(connection)
         return connection
