@@ -13,7 +13,13 @@ LONGEST_TEXT = 2000
 
 
 class UpstreamFault(Exception):
-    """The base of all of them. The text is a sentence that goes on after the upstream's name: "Hub …"."""
+    """The base of all of them. The text is a sentence that goes on after the upstream's name: "Hub …". Of an answer it
+    is told to callers; of the others, which may name addresses, to whoever runs the server."""
+
+    @property
+    def trouble(self) -> str:
+        """The sentence for whoever runs the server, with what is behind it."""
+        return str(self) if self.__cause__ is None else f"{self}: {self.__cause__}"
 
 
 class NotSent(UpstreamFault):

@@ -18,11 +18,8 @@ from ..wires.mcp.envelope import (
     METHOD_NOT_FOUND,
     UNSUPPORTED_VERSION,
     Incoming,
-    RpcError,
-    decode_message,
     encode_notification,
     encode_request,
-    split_batch,
 )
 from ..wires.mcp.headers import METHOD_HEADER, NAME_HEADER, NAMED, SESSION_HEADER, VERSION_HEADER, encoded
 from ..wires.mcp.params import SERVER_INFO
@@ -31,6 +28,7 @@ from ..wires.mcp.sse import EventReader, EventTooLarge
 from .connection import UpstreamAccess, UpstreamInfo, agreed, info_of, initialize_params, modern_meta, set_log_level
 from .faults import Lost, Misbehaved, NotSent, RefusalDetails, UpstreamRefusal
 from .http_client import BrokenReply, HttpClient, HttpReply, MaybeSent, OversizedReply, Unsent
+from .messages import messages_in
 from .pending_request import DEAF, PendingRequest, RequestListener, object_of, refusal_in
 
 OPEN_S = 30.0
@@ -69,8 +67,8 @@ class UpstreamEndpoint:
             raise NotSent(str(error)) from None
         except MaybeSent as error:
             raise Lost(str(error)) from None
-        except BrokenReply as error:
-            raise Misbehaved(str(error)) from None
+        except BrokenReply as error:  # its text names the address, which is not for callers
+            raise Misbehaved("sent a reply that cannot be read") from error
 
     async def post(self, headers: Mapping[bytes, bytes], body: bytes) -> HttpReply:
         return await self.send("POST", {**dict([_JSON, _ACCEPT]), **headers}, body)
@@ -84,7 +82,7 @@ class UpstreamEndpoint:
                 async for message in self._events(reply, resume):
                     yield message
             elif body := await reply.read(self.most_bytes + EVENT_BYTES_MORE):
-                for message in _decoded(body):
+                for message in messages_in(body):
                     yield message
         except OversizedReply:
             raise Misbehaved(f"answered with more than {self.most_bytes} bytes") from None
@@ -102,7 +100,7 @@ class UpstreamEndpoint:
                     resume.note(reader.last_id, reader.retry_ms)
                 for event in events:
                     if event.data:  # the first is often empty: it has an id to go on from, and nothing else
-                        for message in _decoded(event.data.encode()):
+                        for message in messages_in(event.data.encode()):
                             yield message
         except EventTooLarge:
             raise Misbehaved(f"sent an event of more than {self.most_bytes} bytes") from None
@@ -111,7 +109,7 @@ class UpstreamEndpoint:
         retry_after = reply.headers.get(b"retry-after", b"")
         retry_ms = int(retry_after) * 1000 if retry_after.isdigit() and len(retry_after) < 6 else None
         with suppress(OversizedReply, BrokenReply, MaybeSent, Misbehaved):
-            for message in _decoded(await reply.read(ERROR_BYTES)):
+            for message in messages_in(await reply.read(ERROR_BYTES)):
                 if message.error is not UNSET:
                     return refusal_in(message, reply.status, retry_ms)
         if 300 <= reply.status < 400:
@@ -428,13 +426,3 @@ async def _unsendable(message: bytes) -> None:
 
 def _media_type(reply: HttpReply) -> bytes:
     return reply.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-
-
-def _decoded(body: bytes) -> list[Incoming]:
-    """The messages of a body: one, or a batch. Raises Misbehaved."""
-    try:
-        if body.lstrip(b" \t\r\n").startswith(b"["):
-            return [decode_message(each) for each in split_batch(body)]
-        return [decode_message(body)]
-    except RpcError as error:
-        raise Misbehaved(f"answered with something that is no MCP: {error.message[:200]}") from None

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import UNSET, Raw
 
 from ..wires.mcp.client_replies import MODERN_ERRORS
-from ..wires.mcp.envelope import Incoming, RpcError, decode_message, encode_notification, encode_request
+from ..wires.mcp.envelope import Incoming, encode_notification, encode_request, id_of
 from ..wires.mcp.params import SERVER_INFO
 from ..wires.mcp.revisions import R_2026_07_28, Revision
 from .connection import (
@@ -27,6 +27,7 @@ from .connection import (
     set_log_level,
 )
 from .faults import Lost, Misbehaved, NotSent, UpstreamRefusal
+from .messages import message_in
 from .pending_request import DEAF, PendingRequest, RequestListener, object_of, params_of
 from .process import Process
 
@@ -198,11 +199,9 @@ class StdioConnection:
         if not line or line.isspace():
             return
         try:
-            message = decode_message(line)
-        except RpcError:
-            self._noise += 1
-            if self._noise > NOISE:
-                self._process.kill("writes what is no MCP, and was ended")
+            message = message_in(line)
+        except Misbehaved as fault:
+            self._hear_noise(line, fault)
             return
         if message.method is UNSET:
             exchange = self._open.get(message.id) if isinstance(message.id, int | str) else None
@@ -212,6 +211,16 @@ class StdioConnection:
             self._hear_notification(message)
         else:
             self._hear_request(message)
+
+    def _hear_noise(self, line: bytes, fault: Misbehaved) -> None:
+        """A line that is no message; some programs print a few. Whoever's answer it was meant to be is told."""
+        named = id_of(line)
+        if named is not None and named in self._open:
+            self._open[named].fail(fault)
+            return
+        self._noise += 1
+        if self._noise > NOISE:
+            self._process.kill("writes what is no MCP, and was ended")
 
     def _hear_notification(self, message: Incoming) -> None:
         method, params = str(message.method), params_of(message)

@@ -101,7 +101,7 @@ class FollowedUpstream:
                 await self._list()
                 await self._until_changed()
             except (UpstreamFault, TimeoutError) as fault:
-                trouble = str(fault) or "did not list its tools in time"
+                trouble = fault.trouble if isinstance(fault, UpstreamFault) else "did not list its tools in time"
                 self.link.health.fails(trouble)
                 self._tell(trouble)
                 await _pause(max(self.link.health.pause_s, SHORTEST_S))
