@@ -53,6 +53,7 @@ ALLOWED = {
     "testing.py _ThreadedTransport.send": PROCESS,
     "demo/provider_http.py providing": PROCESS,
     "upstream/pending_request.py PendingRequest.ask": REQUEST,
+    "upstream/call.py UpstreamCall._answers": REQUEST,
     "upstream/call.py UpstreamCall._of_task": ITEM,
     "upstream/http.py OlderHttp.request": ITEM,
     "upstream/http.py OlderHttp._answered": REQUEST,

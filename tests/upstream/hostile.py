@@ -14,7 +14,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
@@ -79,8 +79,12 @@ class Way:
 class PipeWay(Way):
     """Over standard output."""
 
+    def __init__(self) -> None:
+        self._turn = asyncio.Lock()
+
     async def raw(self, data: bytes) -> None:
-        await asyncio.to_thread(_write_all, 1, data)
+        async with self._turn:
+            await asyncio.to_thread(_write_all, 1, data)
 
     def close(self) -> None:
         os._exit(3)
@@ -148,8 +152,8 @@ class Misbehaviour:
     """Those in which it can happen, where it is one that can happen to any answer."""
     kinds: tuple[str, ...] = ("stdio", "http")
     eras: tuple[str, ...] = ("older", "newer")
-    works: bool = False
-    """Whether a call gets its result all the same."""
+    works: bool | None = False
+    """Whether a call gets its result all the same; None where it may or may not."""
     options: dict[str, Any] = field(default_factory=dict)
 
 
@@ -343,19 +347,32 @@ says(
 
 @wire("huge")
 async def huge(server: "Hostile", message: Message, way: Way) -> None:
-    await way.send(server.response(message, text("x" * 64 * 2**20)))
+    await send_large(server, message, way, 64)
 
 
 @wire("huge_chunked", "http")
 async def huge_chunked(server: "Hostile", message: Message, way: Way) -> None:
-    body = json.dumps(server.response(message, text("x" * 2**24))).encode()
     await way.raw(head("200 OK", "application/json", "transfer-encoding: chunked"))
-    await way.raw(b"".join(b"%x\r\n%b\r\n" % (len(each), each) for each in _pieces(body, 2**16)))
-    await way.raw(b"%x\r\n%b\r\n0\r\n\r\n" % (2**24, b" " * 2**24))
+    before, after = around_text(server, message)
+    for piece in (before, *[MEGABYTE.encode()] * 64, after, b""):
+        await way.raw(b"%x\r\n%b\r\n" % (len(piece), piece))
 
 
-def _pieces(data: bytes, size: int) -> Iterator[bytes]:
-    return (data[at : at + size] for at in range(0, len(data), size))
+async def send_large(server: "Hostile", message: Message, way: Way, megabytes: int) -> None:
+    """A result with one long text."""
+    before, after = around_text(server, message)
+    if way.is_http:
+        length = len(before) + megabytes * 2**20 + len(after)
+        await way.raw(head("200 OK", "application/json", f"content-length: {length}"))
+        for piece in (before, *[MEGABYTE.encode()] * megabytes, after):
+            await way.raw(piece)
+    else:
+        await way.raw(b"".join((before, MEGABYTE.encode() * megabytes, after, b"\n")))
+
+
+def around_text(server: "Hostile", message: Message) -> tuple[bytes, bytes]:
+    before, _, after = json.dumps(server.response(message, text("TEXT"))).encode().partition(b"TEXT")
+    return before, after
 
 
 # --- answers to something else -----------------------------------------------------------------------
@@ -578,7 +595,11 @@ answers(
 )
 answers("unknown_kind", {"resultType": "hologram"} | text("ok"), eras=("newer",), works=True)
 answers("mostly_hidden", text("a\u200b\u202e" * 1000), works=True)
-answers("large", lambda server, message: text("x" * 20 * 2**20), works=True)
+
+
+@misbehaviour("large", works=True)
+async def large(server: "Hostile", message: Message, way: Way) -> None:
+    await send_large(server, message, way, 8)
 
 
 # --- what is said on the way -------------------------------------------------------------------------
@@ -617,11 +638,11 @@ async def strange_notifications(server: "Hostile", message: Message, way: Way) -
     await way.begin()
     token = _token(message)
     strange: list[Any] = [None, 1, "x", [], {"progressToken": token}, {"progressToken": [token], "progress": 1}]
-    strange += [{"progressToken": token, "progress": each} for each in ("1", None, 10**400, [], True, -1e308)]
+    strange += [{"progressToken": token, "progress": each} for each in ("1", None, 10**300, [], True, -1e308)]
     strange += [{"progressToken": token, "progress": 1, "total": [], "message": {"x": "y"}}]
     for params in strange:
         await way.send({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
-    data: list[Any] = [None, 10**400, {"n": 10**400}, MEGABYTE, {"deep": [[[[]]]]}, "\u202ehidden\x1b[31m"]
+    data: list[Any] = [None, 10**300, {"n": 10**300}, MEGABYTE, {"deep": [[[[]]]]}, "\u202ehidden\x1b[31m"]
     for each in data:
         for level in ("info", "nonsense", 7, MEGABYTE[:100_000]):
             said = {"level": level, "data": each, "logger": each}
@@ -664,7 +685,7 @@ asks("form_with_strange_schema", lambda server: {"message": 7, "requestedSchema"
 asks("long_question", lambda server: FORM | {"message": MEGABYTE * 4})
 asks("strange_page", lambda server: {"mode": "url", "message": "Look", "url": "javascript:alert(1)"})
 asks("long_page", lambda server: {"mode": "url", "message": "Look", "url": "https://example.com/" + MEGABYTE})
-asks("large_sampling", lambda server: {"messages": [MEGABYTE] * 8, "maxTokens": 10**400}, "sampling/createMessage")
+asks("large_sampling", lambda server: {"messages": [MEGABYTE] * 8, "maxTokens": 10**300}, "sampling/createMessage")
 asks("strange_sampling", lambda server: [1, 2], "sampling/createMessage")
 asks("unknown_method", lambda server: {}, "files/delete")
 asks("endless_folders", lambda server: {}, "roots/list")
@@ -785,8 +806,8 @@ program("much_noise", _noise(20_000, b"Starting up, please wait...\n"))
 program("binary_noise", _noise(2_000, bytes(range(256)) + b"\n"))
 program("line_of_100_MB", _noise(100, b"x" * 2**20))
 program("line_of_100_MB_on_a_call", _noise(100, b"x" * 2**20), phase="call")
-program("closes_its_input", lambda: os.close(0), phase="call")
-program("closes_its_output", lambda: os.close(1), phase="call")
+program("closes_its_input", lambda: os.close(0), phase="call", works=None)
+program("closes_its_output", lambda: os.close(1), phase="call", works=None)
 
 
 @misbehaviour("message_storm", kinds=("stdio",))

@@ -35,6 +35,17 @@ class Misbehaved(UpstreamFault):
     was asked to do."""
 
 
+class Unanswerable(Misbehaved):
+    """The upstream asked, before it answered, what nobody can be asked, or too much. What it was asked to do is given
+    up."""
+
+
+def is_answer(error: BaseException) -> bool:
+    """Whether a request that failed so is over at the upstream, too: it answered, or is gone. Otherwise it has to be
+    told that nobody waits any more."""
+    return isinstance(error, UpstreamFault) and not isinstance(error, Unanswerable)
+
+
 class RefusalDetails(Struct, frozen=True):
     """What beside its text is known of a refusal."""
 

@@ -26,10 +26,11 @@ from ..wires.mcp.params import SERVER_INFO
 from ..wires.mcp.revisions import HANDSHAKE, R_2025_11_25, R_2026_07_28, Revision
 from ..wires.mcp.sse import EventReader, EventTooLarge
 from .connection import UpstreamAccess, UpstreamInfo, agreed, info_of, initialize_params, modern_meta, set_log_level
-from .faults import Lost, Misbehaved, NotSent, RefusalDetails, UpstreamRefusal
+from .faults import Lost, Misbehaved, NotSent, RefusalDetails, UpstreamRefusal, is_answer
 from .http_client import BrokenReply, HttpClient, HttpReply, MaybeSent, OversizedReply, Unsent
 from .messages import messages_in
-from .pending_request import DEAF, PendingRequest, RequestListener, object_of, refusal_in
+from .pace import Pace
+from .pending_request import DEAF, OpenRequests, PendingRequest, RequestListener, object_of, refusal_in
 
 OPEN_S = 30.0
 """How long a server may take to answer the first request."""
@@ -53,15 +54,15 @@ class UpstreamEndpoint:
     """The address of an upstream, and what every request to it has: credentials and the settings' headers."""
 
     def __init__(self, reach: UpstreamAccess) -> None:
-        self._headers, self.most_bytes = reach.headers, reach.most_bytes
-        self._head_s = reach.upstream.timeout_s + OPEN_S
+        self._headers, self.most_bytes, self.timeout_s = reach.headers, reach.most_bytes, reach.upstream.timeout_s
+        self._pace = Pace()
         self._client = HttpClient(reach.upstream.mcp or "", most_connections=reach.upstream.concurrency + BESIDE)
 
     async def send(self, method: str, headers: Mapping[bytes, bytes], body: bytes = b"") -> HttpReply:
         """Raises NotSent, Lost and Misbehaved."""
         try:
             return await self._client.send(
-                method, self._client.path, {**self._headers, **headers}, body, head_s=self._head_s
+                method, self._client.path, {**self._headers, **headers}, body, head_s=self.timeout_s + OPEN_S
             )
         except Unsent as error:
             raise NotSent(str(error)) from None
@@ -95,6 +96,7 @@ class UpstreamEndpoint:
         reader = EventReader(self.most_bytes + EVENT_BYTES_MORE)
         try:
             async for chunk in reply.chunks():
+                began = asyncio.get_running_loop().time()
                 events = reader.feed(chunk)
                 if resume is not None:
                     resume.note(reader.last_id, reader.retry_ms)
@@ -102,6 +104,8 @@ class UpstreamEndpoint:
                     if event.data:  # the first is often empty: it has an id to go on from, and nothing else
                         for message in messages_in(event.data.encode()):
                             yield message
+                if (pause_s := self._pace.pause_s(began)) > 0:
+                    await asyncio.sleep(pause_s)
         except EventTooLarge:
             raise Misbehaved(f"sent an event of more than {self.most_bytes} bytes") from None
 
@@ -213,7 +217,8 @@ class ModernHttp:
         try:
             reply = await self._post(exchange, method, params, listener, headers, asks)
             async for message in self._endpoint.messages(reply):
-                exchange.hear(message)
+                if message.method is UNSET or message.id is UNSET:  # a server asks nothing this way
+                    exchange.hear(message)
                 if exchange.answer.done():
                     break
             if not exchange.answer.done():
@@ -264,7 +269,9 @@ class OlderHttp:
         self.is_open = True
         self._session: bytes | None = None
         self._ids = count(1)
-        self._open: dict[int | str, PendingRequest] = {}
+        self._open = OpenRequests(endpoint.timeout_s)
+        self.nobody = PendingRequest(0, DEAF, self._tell)
+        """Answers what nobody is asked."""
         self._stream: AsyncIterator[Incoming] | None = None
 
     async def greet(self, asks: frozenset[str], first: UpstreamRefusal | Misbehaved | None) -> None:
@@ -304,16 +311,16 @@ class OlderHttp:
         if listener is not DEAF:
             meta["progressToken"] = exchange.id
         body = encode_request(exchange.id, method, {**params, "_meta": meta} if meta else params)
-        self._open[exchange.id] = exchange
+        self._open.add(exchange)
         try:
             return await self._answered(exchange, headers, body)
-        except (UpstreamRefusal, Misbehaved, Lost, NotSent):
-            raise
-        except BaseException:  # cancelled, or the listener could not go on
-            asyncio.get_running_loop().create_task(self._cancel(exchange))
+        except BaseException as error:
+            if not is_answer(error):  # cancelled, or the listener could not go on
+                self._open.remove(exchange, is_answered=False)
+                asyncio.get_running_loop().create_task(self._cancel(exchange))
             raise
         finally:
-            del self._open[exchange.id]
+            self._open.remove(exchange)
             exchange.end()
 
     async def changes(self) -> str:
@@ -336,11 +343,7 @@ class OlderHttp:
 
     def whom_to_ask(self) -> PendingRequest | None:
         """The request that a question on the session's own stream must belong to, or that is the same caller's."""
-        waiting = [each for each in self._open.values() if each.listener.principal is not None]
-        return waiting[-1] if len({each.listener.principal for each in waiting}) == 1 else None
-
-    async def tell(self, message: bytes) -> None:
-        await self._tell(message)
+        return self._open.whom_to_ask()
 
     async def _answered(self, exchange: PendingRequest, headers: Mapping[bytes, bytes], body: bytes) -> Raw:
         reply = await self._endpoint.post({**headers, **self._agreed()}, body)
@@ -412,7 +415,7 @@ async def _next_change(connection: ModernHttp | OlderHttp) -> str:
                     return str(message.method)
             elif isinstance(connection, OlderHttp):
                 asked = connection.whom_to_ask() if message.method != "ping" else None
-                (asked or PendingRequest(0, DEAF, connection.tell)).ask(message)
+                (asked or connection.nobody).ask(message)
     except BaseException:
         connection._stream = None
         raise

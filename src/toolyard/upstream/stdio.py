@@ -26,9 +26,9 @@ from .connection import (
     modern_meta,
     set_log_level,
 )
-from .faults import Lost, Misbehaved, NotSent, UpstreamRefusal
+from .faults import Lost, Misbehaved, NotSent, UpstreamRefusal, is_answer
 from .messages import message_in
-from .pending_request import DEAF, PendingRequest, RequestListener, object_of, params_of
+from .pending_request import DEAF, OpenRequests, PendingRequest, RequestListener, object_of, params_of
 from .process import Process
 
 SILENCE_S = 3.0
@@ -49,7 +49,9 @@ class StdioConnection:
         self.revision: Revision = R_2026_07_28
         self.info = UpstreamInfo()
         self._ids = count(1)
-        self._open: dict[int | str, PendingRequest] = {}
+        self._open = OpenRequests(reach.upstream.timeout_s)
+        self._nobody = PendingRequest(0, DEAF, self._send)
+        """Answers what nobody is asked."""
         self._changes: asyncio.Queue[str] = asyncio.Queue()
         self._noise = 0
         self._ended: str | None = None
@@ -60,9 +62,9 @@ class StdioConnection:
         """Starts the program and finds out its era; `last` is what it spoke when it was last heard. Raises
         UpstreamFault."""
         connection = cls(reach)
-        await Process.start(reach.upstream, reach.env, connection._process)
         try:
             async with asyncio.timeout(OPEN_S):
+                await Process.start(reach.upstream, reach.env, connection._process)
                 await connection._greet(last)
         except TimeoutError:
             await connection.close()
@@ -74,7 +76,7 @@ class StdioConnection:
 
     @property
     def is_open(self) -> bool:
-        return self._ended is None
+        return self._ended is None and not self._process.ended.is_set()
 
     @property
     def pid(self) -> int:
@@ -94,13 +96,10 @@ class StdioConnection:
         exchange = await self._sent(method, params, listener)
         try:
             return await exchange.answer
-        except asyncio.CancelledError:
-            self._tell_cancelled(exchange)
-            raise
-        except (UpstreamRefusal, Misbehaved, Lost):
-            raise
-        except BaseException:  # the listener could not go on
-            self._tell_cancelled(exchange)
+        except BaseException as error:
+            if not is_answer(error):  # cancelled, or the listener could not go on
+                self._tell_cancelled(exchange)
+                self._open.remove(exchange, is_answered=False)
             raise
         finally:
             self._forget(exchange)
@@ -167,7 +166,7 @@ class StdioConnection:
     async def _sent(self, method: str, params: Mapping[str, Any], listener: RequestListener) -> PendingRequest:
         id = next(self._ids)
         exchange = PendingRequest(id, listener, self._send)
-        self._open[id] = exchange
+        self._open.add(exchange)
         meta = dict(params.get("_meta", {}))
         if listener is not DEAF:
             meta["progressToken"] = id
@@ -190,7 +189,7 @@ class StdioConnection:
         self._process.send_soon(notice)
 
     def _forget(self, exchange: PendingRequest) -> None:
-        self._open.pop(exchange.id, None)
+        self._open.remove(exchange)
         exchange.end()
 
     # -- hearing -------------------------------------------------------------------------------------
@@ -204,9 +203,11 @@ class StdioConnection:
             self._hear_noise(line, fault)
             return
         if message.method is UNSET:
-            exchange = self._open.get(message.id) if isinstance(message.id, int | str) else None
+            exchange = self._open.get(message.id)
             if exchange is not None:
                 exchange.hear(message)
+            else:
+                self._open.end(message.id)
         elif message.id is UNSET:
             self._hear_notification(message)
         else:
@@ -214,9 +215,9 @@ class StdioConnection:
 
     def _hear_noise(self, line: bytes, fault: Misbehaved) -> None:
         """A line that is no message; some programs print a few. Whoever's answer it was meant to be is told."""
-        named = id_of(line)
-        if named is not None and named in self._open:
-            self._open[named].fail(fault)
+        exchange = self._open.get(id_of(line))
+        if exchange is not None:
+            exchange.fail(fault)
             return
         self._noise += 1
         if self._noise > NOISE:
@@ -226,31 +227,24 @@ class StdioConnection:
         method, params = str(message.method), params_of(message)
         if method == "notifications/progress":
             token = params.get("progressToken")
-            exchange = self._open.get(token) if isinstance(token, int | str) else None
+            exchange = self._open.get(token)
             if exchange is not None:
                 exchange.listener.notified(method, params)
         elif method in ("notifications/message", "notifications/elicitation/complete"):
-            asked = self._whom_to_ask()
+            asked = self._open.whom_to_ask()
             if asked is not None:
                 asked.listener.notified(method, params)
         elif self._changes.qsize() < MOST_CHANGES:
             self._changes.put_nowait(method)
 
     def _hear_request(self, message: Incoming) -> None:
-        asked = self._whom_to_ask()
-        if message.method == "ping" or asked is None:
-            PendingRequest(0, DEAF, self._send).ask(message)
-        else:
-            asked.ask(message)
-
-    def _whom_to_ask(self) -> PendingRequest | None:
-        """The request that a question must belong to, or that at least is the same caller's."""
-        waiting = [each for each in self._open.values() if each.listener.principal is not None]
-        same = {each.listener.principal for each in waiting}
-        return waiting[-1] if len(same) == 1 else None
+        """In the newer era a server asks nothing this way."""
+        is_asked = message.method != "ping" and not self.revision.is_modern
+        asked = self._open.whom_to_ask() if is_asked else None
+        (asked or self._nobody).ask(message)
 
     def _hear_end(self, why: str) -> None:
         self._ended = why
-        for exchange in list(self._open.values()):
+        for exchange in self._open.all():
             exchange.fail(Lost(why))
         self._changes.put_nowait("")
