@@ -56,6 +56,7 @@ ALLOWED = {
     "demo/provider_http.py providing": PROCESS,
     "upstream/pending_request.py PendingRequest.ask": REQUEST,
     "upstream/call.py UpstreamCall._cancel_soon": ITEM,
+    "upstream/call.py UpstreamCall._answers": REQUEST,
     "upstream/http.py OlderHttp.request": ITEM,
     "upstream/http.py OlderHttp._answered": REQUEST,
     "upstream/http.py ModernHttp.changes": ATTENDED,

@@ -1022,6 +1022,23 @@ def test_who_waits_in_line_too_long_has_sent_nothing(run: Run) -> None:
     run(test())
 
 
+def test_whoever_was_cancelled_just_now_is_passed_over(run: Run) -> None:
+    async def test() -> None:
+        async with serving(answering(OK)) as peer:
+            client = HttpClient(peer.url, most_connections=1)
+            await client._pool.enter()
+            waiting = [asyncio.create_task(post(client)) for _ in range(2)]
+            await turns()
+            waiting[0].cancel()
+            client._pool.leave()
+            assert await waiting[1] == b"{}"
+            assert waiting[0].cancelled()
+            assert client._pool.has_room
+            await client.close()
+
+    run(test())
+
+
 def test_a_turn_that_came_together_with_a_cancellation_is_the_next_ones(run: Run) -> None:
     async def test() -> None:
         async with serving(silent) as peer:

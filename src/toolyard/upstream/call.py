@@ -5,6 +5,7 @@ and in how a task is waited for. The call knows both; whoever runs it sees a res
 """
 
 import asyncio
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -14,24 +15,38 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ..model.call import ResultExtra
 from ..model.channel import Asks, Question
-from ..model.errors import ToolError
+from ..model.definition_text import unseen_in
+from ..model.errors import Busy, ToolError
 from ..model.json_value import decode, decode_as
 from ..model.run import RichResult, Run
+from ..text.hidden import escaped
 from ..wires.mcp.client_requests import mirrored_headers
 from ..wires.mcp.client_results import Listed, failure_of, task_failure
 from ..wires.mcp.envelope import INVALID_PARAMS, METHOD_NOT_FOUND, URL_ELICITATION_REQUIRED, RpcError
-from ..wires.mcp.params import PREFIX
+from ..wires.mcp.params import LEVELS, PREFIX
 from .connection import UpstreamConnection
 from .content import well_formed
-from .faults import Misbehaved, UpstreamFault, UpstreamRefusal
+from .faults import Misbehaved, Unanswerable, UpstreamFault, UpstreamRefusal
 from .pending_request import object_of
 
 MOST_ROUNDS = 20
 """How often a call may be made again with the answers that it asked for."""
+MOST_QUESTIONS = 100
+"""That one call asks in all."""
+LONGEST_URL = 4096
+LARGEST_QUESTION = 2**20
+"""Bytes, of the parameters of a question; and of the state that goes back with the answers."""
 POLL_S, SHORTEST_POLL_S, LONGEST_POLL_S = 1.0, 0.05, 60.0
-LONGEST_LOG = 4000
 MOST_NAMED, LONGEST_URI = 64, 4_096
 """Resources that a result names, and the characters of one's address, that are remembered as its upstream's."""
+PATIENCE = 50
+"""A task that takes long is not asked for more often than so many times in the time it has taken."""
+LONGEST_LOG, MOST_LOGS = 4000, 200
+"""Characters of what a call says for the log, and how often it does."""
+LONGEST_MESSAGE = 10_000
+"""Characters of an error's message; its content has all of it."""
+LONGEST_RETRY_MS = 86_400_000
+BUSY_S = 0.5
 LARGE = 2**20
 """A result of more bytes is decoded in a thread, where it has to be."""
 KEY = "toolyard/callId"
@@ -66,7 +81,7 @@ class UpstreamCall:
     def __init__(self, run: Run, connection: UpstreamConnection, listed: Listed, meta: Mapping[str, Any]) -> None:
         """`meta`: what beside MCP's own members goes along in `_meta`."""
         self._run, self._connection, self._listed, self._meta = run, connection, listed, meta
-        self._asked = 0
+        self._asked = self._logged = 0
         self._asks = asks_of(run)
 
     async def result(self, arguments: dict[str, Any]) -> RichResult:
@@ -95,6 +110,8 @@ class UpstreamCall:
                 continue
             answer = _answer_in(raw)
             if answer.kind == "input_required":
+                if answer.state is not None and len(answer.state) > LARGEST_QUESTION:
+                    raise Misbehaved("wants more state to be kept for it than any call has")
                 params["inputResponses"] = await self._answers(answer.requests)
                 params.pop("requestState", None)
                 if answer.state is not None:
@@ -117,9 +134,15 @@ class UpstreamCall:
             said = message[:LONGEST_LOG] if isinstance(message, str) else None
             self._run.progress(params.get("progress", 0), total, said)
         elif method == "notifications/message":
-            data, level = params.get("data"), params.get("level")
+            self._log(params.get("level"), params.get("data"))
+
+    def _log(self, level: Any, data: Any) -> None:
+        self._logged += 1
+        if self._logged <= MOST_LOGS:
             text = data if isinstance(data, str) else _encode(data).decode()
-            self._run.log(level if isinstance(level, str) else "info", text[:LONGEST_LOG], {})
+            self._run.log(level if level in LEVELS else "info", text[:LONGEST_LOG], {})
+        elif self._logged == MOST_LOGS + 1:
+            self._run.log("warning", f"{self._run.tool.id} says too much; nothing more of it is passed on", {})
 
     async def asked(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Of the older era. Raises ToolError where nobody can be asked: the call cannot go on then. That does not hold
@@ -128,14 +151,25 @@ class UpstreamCall:
             return {}
         if method == "roots/list" and "roots" not in self._asks:
             raise RpcError(METHOD_NOT_FOUND, "This client has no folders to tell of")
+        return dict(await self._ask(_question(f"question {self._asked + 1}", method, params)))
+
+    async def _ask(self, question: Question) -> Any:
+        """The answer of the client. Raises ToolError and Unanswerable."""
         self._asked += 1
-        question = _question(f"question {self._asked}", method, params)
-        return dict(await self._run.ask(question))
+        if self._asked > MOST_QUESTIONS:
+            raise Unanswerable(f"asked more than {MOST_QUESTIONS} things")
+        while True:
+            try:
+                return await self._run.ask(question)
+            except Busy:  # others' forms are looked at
+                await asyncio.sleep(BUSY_S)
+            except ValueError as error:
+                raise Unanswerable(f"asked with a form that no answer can be checked against: {error}") from None
 
     async def _answers(self, requests: Mapping[str, Any]) -> dict[str, Any]:
         """To what an answer of the newer era asks, all of it at once. Raises ToolError and Misbehaved."""
         if len(requests) > MOST_ROUNDS:
-            raise Misbehaved(f"asked for {len(requests)} things at once")
+            raise Unanswerable(f"asked for {len(requests)} things at once")
         try:
             questions = {
                 name: _question(name[:200], str(each.get("method")), each.get("params") or {})
@@ -143,9 +177,13 @@ class UpstreamCall:
                 if isinstance(each, dict)
             }
         except RpcError as error:
-            raise Misbehaved(error.message) from None
-        answers = await asyncio.gather(*map(self._run.ask, questions.values()))
-        return dict(zip(questions, answers, strict=True))
+            raise Unanswerable(f"asked what cannot be asked: {error.message}") from None
+        asking = [asyncio.ensure_future(self._ask(question)) for question in questions.values()]
+        try:
+            return dict(zip(questions, await asyncio.gather(*asking), strict=True))
+        finally:
+            for each in asking:  # where one has no answer, nobody is asked the others
+                each.cancel()
 
     async def _sent_to_pages(self, refused: UpstreamRefusal) -> bool:
         """Whether the person has opened what has to be opened before the call can be made."""
@@ -153,9 +191,11 @@ class UpstreamCall:
         listed = data.get("elicitations") if isinstance(data, dict) else None
         links = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
         for each in links[:MOST_ROUNDS]:
-            self._asked += 1
-            question = _question(f"question {self._asked}", "elicitation/create", {**each, "mode": "url"})
-            answer = await self._run.ask(question)
+            try:
+                question = _question(f"question {self._asked + 1}", "elicitation/create", {**each, "mode": "url"})
+            except RpcError as error:
+                raise Unanswerable(f"asked what cannot be asked: {error.message}") from None
+            answer = await self._ask(question)
             if answer.get("action") != "accept":
                 raise ToolError(f"The person did not agree to open the page that {self._run.tool.id} needs")
         return bool(links)
@@ -173,26 +213,29 @@ class UpstreamCall:
         except asyncio.CancelledError:
             self._cancel_soon(id)
             raise
-        except ToolError:
+        except (ToolError, Misbehaved):
             await self._cancel_task(id)
             raise
 
     async def _task_ended(self, task: Mapping[str, Any], about: Mapping[str, Any]) -> CallAnswer:
-        is_modern = self._connection.revision.is_modern
+        is_modern, began = self._connection.revision.is_modern, time.monotonic()
         while True:
             status = task.get("status")
             if status == "cancelled" or (status == "failed" and is_modern):
                 raise task_failure(task)
             if status == "input_required" and is_modern:
-                responses = await self._answers(task.get("inputRequests") or {})
+                wanted = task.get("inputRequests")
+                responses = await self._answers(wanted if isinstance(wanted, dict) else {})
                 await self._connection.request("tasks/update", {**about, "inputResponses": responses}, self)
             elif not is_modern and status in ("completed", "failed", "input_required"):
                 # This answers as the call itself would have, once it has asked what it wants to know.
                 return _answer_in(await self._connection.request("tasks/result", about, self))
             elif status == "completed":
                 return _answer_in(Raw(_encode(task.get("result") or {})))
+            elif status == "working":
+                await asyncio.sleep(max(_poll_s(task), (time.monotonic() - began) / PATIENCE))
             else:
-                await asyncio.sleep(_poll_s(task))
+                raise Misbehaved(f"has a task that is {str(status)[:40]!r}, which no task can be")
             task = object_of(await self._connection.request("tasks/get", about))
             self._run.progress(
                 0, None, task.get("statusMessage") if isinstance(task.get("statusMessage"), str) else None
@@ -234,8 +277,13 @@ class UpstreamCall:
         blocks = content if isinstance(content, list) else []
         texts = [each.get("text") for each in blocks if isinstance(each, dict) and each.get("type") == "text"]
         said = "\n".join(text for text in texts if isinstance(text, str)) or f"{self._run.tool.id} failed"
-        told = {"isError": True, "content": [{"type": "text", "text": said}]}
-        error = failure_of(told | ({"_meta": decode(answer.meta)} if len(answer.meta) else {})) or ToolError(said)
+        told = {"isError": True, "content": [{"type": "text", "text": said[:LONGEST_MESSAGE]}]}
+        try:
+            error = failure_of(told | ({"_meta": decode(answer.meta)} if len(answer.meta) else {})) or ToolError(said)
+        except Busy as busy:
+            error = ToolError(busy.message, can_retry=True, retry_after_ms=busy.retry_after_ms)
+        if error.retry_after_ms is not None and not 0 <= error.retry_after_ms <= LONGEST_RETRY_MS:
+            error.retry_after_ms = None
         error.extra = ResultExtra(content=answer.content if _is_list(answer.content) else UNSET, meta=meta)
         return error
 
@@ -283,16 +331,23 @@ def _question(name: str, method: str, params: Mapping[str, Any]) -> Question:
     kind = _KINDS.get(method)
     if kind is None:
         raise RpcError(METHOD_NOT_FOUND, f"There is no method {method[:100]}")
+    if len(_encode(params)) > LARGEST_QUESTION:
+        raise RpcError(INVALID_PARAMS, f"A question may have {LARGEST_QUESTION} bytes")
+    name = escaped(name)
     if kind in ("sampling", "roots"):
         return Question(name, kind, request=params)  # type: ignore[arg-type]
     message, schema, url = params.get("message"), params.get("requestedSchema"), params.get("url")
-    said = message if isinstance(message, str) else ""
+    said = escaped(message) if isinstance(message, str) else ""
     if params.get("mode") == "url":
-        if not isinstance(url, str) or not url.startswith(("https://", "http://")):
-            raise RpcError(INVALID_PARAMS, "A page to open needs an http or https address")
+        if not isinstance(url, str) or not url.startswith(("https://", "http://")) or len(url) > LONGEST_URL:
+            raise RpcError(INVALID_PARAMS, "A page to open needs an http or https address that is not too long")
+        if escaped(url) != url:
+            raise RpcError(INVALID_PARAMS, "The address of a page has hidden characters")
         return Question(name, "url", said, url=url)
     if not isinstance(schema, dict):
         raise RpcError(INVALID_PARAMS, "A form needs a requestedSchema")
+    if next(unseen_in(schema), None) is not None:
+        raise RpcError(INVALID_PARAMS, "The requestedSchema has hidden characters")
     return Question(name, "form", said, schema)
 
 

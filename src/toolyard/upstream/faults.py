@@ -15,7 +15,13 @@ LONGEST_TEXT = 2000
 
 
 class UpstreamFault(Exception):
-    """The base of all of them. The text is a sentence that goes on after the upstream's name: "Hub …"."""
+    """The base of all of them. The text is a sentence that goes on after the upstream's name: "Hub …". Of an answer it
+    is told to callers; of the others, which may name addresses, to whoever runs the server."""
+
+    @property
+    def trouble(self) -> str:
+        """The sentence for whoever runs the server, with what is behind it."""
+        return str(self) if self.__cause__ is None else f"{self}: {self.__cause__}"
 
 
 class NotSent(UpstreamFault):
@@ -33,6 +39,17 @@ class Lost(UpstreamFault):
 class Misbehaved(UpstreamFault):
     """The upstream answered with something that is no answer: no JSON, no MCP, too much of it. It may have done what it
     was asked to do."""
+
+
+class Unanswerable(Misbehaved):
+    """The upstream asked, before it answered, what nobody can be asked, or too much. What it was asked to do is given
+    up."""
+
+
+def is_answer(error: BaseException) -> bool:
+    """Whether a request that failed so is over at the upstream, too: it answered, or is gone. Otherwise it has to be
+    told that nobody waits any more."""
+    return isinstance(error, UpstreamFault) and not isinstance(error, Unanswerable)
 
 
 class RefusalDetails(Struct, frozen=True):

@@ -18,11 +18,8 @@ from ..wires.mcp.envelope import (
     METHOD_NOT_FOUND,
     UNSUPPORTED_VERSION,
     Incoming,
-    RpcError,
-    decode_message,
     encode_notification,
     encode_request,
-    split_batch,
 )
 from ..wires.mcp.headers import METHOD_HEADER, NAME_HEADER, NAMED, SESSION_HEADER, VERSION_HEADER, encoded
 from ..wires.mcp.params import SERVER_INFO
@@ -42,9 +39,11 @@ from .connection import (
     set_log_level,
     subscribe,
 )
-from .faults import Lost, Misbehaved, NotSent, RefusalDetails, UpstreamRefusal
+from .faults import Lost, Misbehaved, NotSent, RefusalDetails, UpstreamRefusal, is_answer
 from .http_client import BrokenReply, HttpClient, HttpReply, MaybeSent, OversizedReply, Unsent
-from .pending_request import DEAF, PendingRequest, RequestListener, object_of, params_of, refusal_in
+from .messages import messages_in
+from .pace import Pace
+from .pending_request import DEAF, OpenRequests, PendingRequest, RequestListener, object_of, params_of, refusal_in
 
 OPEN_S = 30.0
 """How long a server may take to answer the first request."""
@@ -66,22 +65,22 @@ class UpstreamEndpoint:
     """The address of an upstream, and what every request to it has: credentials and the settings' headers."""
 
     def __init__(self, reach: UpstreamAccess) -> None:
-        self._headers, self.most_bytes = reach.headers, reach.most_bytes
-        self._head_s = reach.upstream.timeout_s + OPEN_S
+        self._headers, self.most_bytes, self.timeout_s = reach.headers, reach.most_bytes, reach.upstream.timeout_s
+        self._pace = Pace()
         self._client = HttpClient(reach.upstream.mcp or "", most_connections=reach.upstream.concurrency + BESIDE)
 
     async def send(self, method: str, headers: Mapping[bytes, bytes], body: bytes = b"") -> HttpReply:
         """Raises NotSent, Lost and Misbehaved."""
         try:
             return await self._client.send(
-                method, self._client.path, {**self._headers, **headers}, body, head_s=self._head_s
+                method, self._client.path, {**self._headers, **headers}, body, head_s=self.timeout_s + OPEN_S
             )
         except Unsent as error:
             raise NotSent(f"cannot be reached: {error}") from None
         except MaybeSent as error:
             raise Lost(f"was lost: {error}") from None
-        except BrokenReply as error:
-            raise Misbehaved(f"cannot be understood: {error}") from None
+        except BrokenReply as error:  # its text names the address, which is not for callers
+            raise Misbehaved("sent a reply that cannot be read") from error
 
     async def post(self, headers: Mapping[bytes, bytes], body: bytes) -> HttpReply:
         return await self.send("POST", {**dict([_JSON, _ACCEPT]), **headers}, body)
@@ -95,7 +94,7 @@ class UpstreamEndpoint:
                 async for message in self._events(reply, resume):
                     yield message
             elif body := await reply.read(self.most_bytes + EVENT_BYTES_MORE):
-                for message in _decoded(body):
+                for message in messages_in(body):
                     yield message
         except OversizedReply:
             raise Misbehaved(f"answered with more than {self.most_bytes} bytes") from None
@@ -108,13 +107,16 @@ class UpstreamEndpoint:
         reader = EventReader(self.most_bytes + EVENT_BYTES_MORE)
         try:
             async for chunk in reply.chunks():
+                began = asyncio.get_running_loop().time()
                 events = reader.feed(chunk)
                 if resume is not None:
                     resume.note(reader.last_id, reader.retry_ms)
                 for event in events:
                     if event.data:  # the first is often empty: it has an id to go on from, and nothing else
-                        for message in _decoded(event.data.encode()):
+                        for message in messages_in(event.data.encode()):
                             yield message
+                if (pause_s := self._pace.pause_s(began)) > 0:
+                    await asyncio.sleep(pause_s)
         except EventTooLarge:
             raise Misbehaved(f"sent an event of more than {self.most_bytes} bytes") from None
 
@@ -122,7 +124,7 @@ class UpstreamEndpoint:
         retry_after = reply.headers.get(b"retry-after", b"")
         retry_ms = int(retry_after) * 1000 if retry_after.isdigit() and len(retry_after) < 6 else None
         with suppress(OversizedReply, BrokenReply, MaybeSent, Misbehaved):
-            for message in _decoded(await reply.read(ERROR_BYTES)):
+            for message in messages_in(await reply.read(ERROR_BYTES)):
                 if message.error is not UNSET:
                     return refusal_in(message, reply.status, retry_ms)
         if 300 <= reply.status < 400:
@@ -229,7 +231,8 @@ class ModernHttp:
         try:
             reply = await self._post(exchange, method, params, listener, headers, asks)
             async for message in self._endpoint.messages(reply):
-                exchange.hear(message)
+                if message.method is UNSET or message.id is UNSET:  # a server asks nothing this way
+                    exchange.hear(message)
                 if exchange.answer.done():
                     break
             if not exchange.answer.done():
@@ -311,7 +314,9 @@ class OlderHttp:
         self.is_open = True
         self._session: bytes | None = None
         self._ids = count(1)
-        self._open: dict[int | str, PendingRequest] = {}
+        self._open = OpenRequests(endpoint.timeout_s)
+        self.nobody = PendingRequest(0, DEAF, self._tell)
+        """Answers what nobody is asked."""
         self._stream: AsyncIterator[Incoming] | None = None
         self._followed: frozenset[str] = frozenset()
 
@@ -352,16 +357,16 @@ class OlderHttp:
         if listener is not DEAF:
             meta["progressToken"] = exchange.id
         body = encode_request(exchange.id, method, {**params, "_meta": meta} if meta else params)
-        self._open[exchange.id] = exchange
+        self._open.add(exchange)
         try:
             return await self._answered(exchange, headers, body)
-        except (UpstreamRefusal, Misbehaved, Lost, NotSent):
-            raise
-        except BaseException:  # cancelled, or the listener could not go on
-            asyncio.get_running_loop().create_task(self._cancel(exchange))
+        except BaseException as error:
+            if not is_answer(error):  # cancelled, or the listener could not go on
+                self._open.remove(exchange, is_answered=False)
+                asyncio.get_running_loop().create_task(self._cancel(exchange))
             raise
         finally:
-            del self._open[exchange.id]
+            self._open.remove(exchange)
             exchange.end()
 
     async def follow(self, uris: frozenset[str]) -> None:
@@ -388,11 +393,7 @@ class OlderHttp:
 
     def whom_to_ask(self) -> PendingRequest | None:
         """The request that a question on the session's own stream must belong to, or that is the same caller's."""
-        waiting = [each for each in self._open.values() if each.listener.principal is not None]
-        return waiting[-1] if len({each.listener.principal for each in waiting}) == 1 else None
-
-    async def tell(self, message: bytes) -> None:
-        await self._tell(message)
+        return self._open.whom_to_ask()
 
     def forget(self, stream: AsyncIterator[Incoming]) -> None:
         """A stream of changes that has ended."""
@@ -466,7 +467,7 @@ async def _next_change(connection: ModernHttp | OlderHttp, stream: AsyncIterator
                     return notice_of(str(message.method), params_of(message))
             elif isinstance(connection, OlderHttp):
                 asked = connection.whom_to_ask() if message.method != "ping" else None
-                (asked or PendingRequest(0, DEAF, connection.tell)).ask(message)
+                (asked or connection.nobody).ask(message)
     except BaseException:
         connection.forget(stream)
         raise
@@ -480,13 +481,3 @@ async def _unsendable(message: bytes) -> None:
 
 def _media_type(reply: HttpReply) -> bytes:
     return reply.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-
-
-def _decoded(body: bytes) -> list[Incoming]:
-    """The messages of a body: one, or a batch. Raises Misbehaved."""
-    try:
-        if body.lstrip(b" \t\r\n").startswith(b"["):
-            return [decode_message(each) for each in split_batch(body)]
-        return [decode_message(body)]
-    except RpcError as error:
-        raise Misbehaved(f"answered with something that is no MCP: {error.message[:200]}") from None

@@ -493,6 +493,11 @@ class _Pool:
             self._idle[connection] = asyncio.get_running_loop().time()
         self.leave()
 
+    def discard(self, connection: "_Connection") -> None:
+        """One that nobody waits for any more. uvloop closes it without a word, where it was made at that moment."""
+        connection.abort()
+        self.remove(connection)
+
     def remove(self, connection: "_Connection") -> None:
         self._open.discard(connection)
         self._idle.pop(connection, None)
@@ -558,10 +563,10 @@ class HttpClient:
                     lambda: connection, origin.host, origin.port, ssl=tls, server_hostname=name
                 )
         except (OSError, ValueError) as error:  # ValueError: a name that cannot be one
-            connection.abort()
+            self._pool.discard(connection)
             raise _unreached(origin.where, error, limit.expired()) from error
         except BaseException:
-            connection.abort()
+            self._pool.discard(connection)
             raise
         # Only now: uvloop tells of no end where connecting was cancelled.
         self._pool.add(connection)

@@ -37,7 +37,7 @@ from .asset_request import AssetClient, AssetRequest
 from .call import LARGE, Principal, UpstreamCall, asks_of, principal_of
 from .connection import ALL_ASKS, UpstreamAccess, UpstreamConnection, UpstreamNotice
 from .definitions import LARGEST_LIST, MOST_TOOLS, UpstreamCode, UpstreamListing
-from .faults import Lost, Misbehaved, NotSent, UpstreamRefusal
+from .faults import Lost, Misbehaved, NotSent, UpstreamFault, UpstreamRefusal
 from .health import UpstreamHealth
 from .http import OlderHttp
 from .http import opened as http_opened
@@ -156,8 +156,9 @@ class UpstreamLink:
             begin(run.scrubber)
 
     def said(self, fault: BaseException) -> str:
-        """What a fault says, without secrets."""
-        return str(fault) if self._scrubber is None else self._scrubber.text(str(fault))
+        """What a fault says to whoever runs the server, without secrets."""
+        text = fault.trouble if isinstance(fault, UpstreamFault) else str(fault)
+        return text if self._scrubber is None else self._scrubber.text(text)
 
     async def _can_be_mended(self, refused: UpstreamRefusal, connection: UpstreamConnection) -> bool:
         """Whether the call was refused for something that can be agreed on anew, so that nothing has run: the session

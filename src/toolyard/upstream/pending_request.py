@@ -5,7 +5,9 @@ the request; where the listener cannot answer, the request itself fails with the
 """
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import Any, Protocol
 
 import msgspec
@@ -13,10 +15,12 @@ from msgspec import UNSET, Raw
 
 from ..model.json_value import decode
 from ..wires.mcp.envelope import INTERNAL_ERROR, METHOD_NOT_FOUND, Id, Incoming, RpcError, encode_error, encode_result
-from .faults import LONGEST_TEXT, Misbehaved, RefusalDetails, UpstreamRefusal
+from .faults import LONGEST_TEXT, Misbehaved, RefusalDetails, Unanswerable, UpstreamFault, UpstreamRefusal
 
 MOST_ASKED = 8
 """Questions of one request that are open at the same time."""
+MOST_LEFT = 1000
+"""Requests that were given up, and are remembered."""
 Send = Callable[[bytes], Awaitable[None]]
 """Sends a message to the upstream, beside the request."""
 _encode = msgspec.json.Encoder().encode
@@ -78,9 +82,11 @@ class PendingRequest:
             self.ask(message)
 
     def ask(self, message: Incoming) -> None:
-        """Has the listener answer a request of the upstream's."""
+        """Has the listener answer a request of the upstream's. Too many fail the listener's own; but pings, and what
+        nobody is asked, are then left without an answer."""
         if len(self._asks) >= MOST_ASKED:
-            self.fail(Misbehaved(f"asked more than {MOST_ASKED} things at once"))
+            if message.method != "ping" and self.listener is not DEAF:
+                self.fail(Unanswerable(f"asked more than {MOST_ASKED} things at once"))
             return
         task = asyncio.get_running_loop().create_task(self._answered(message))
         self._asks.add(task)
@@ -110,7 +116,8 @@ class PendingRequest:
         except Exception as error:  # an answer that nobody has: the call that needs it cannot go on
             self.fail(error)
             reply = encode_error(id, RpcError(INTERNAL_ERROR, "Nobody can answer this"))
-        await self._send(reply)
+        with suppress(UpstreamFault):  # it is gone: whoever waits for it hears that, too
+            await self._send(reply)
 
     def _settle(self, message: Incoming) -> None:
         if self.answer.done():
@@ -120,6 +127,48 @@ class PendingRequest:
             self.answer.set_result(message.result.copy())
         else:
             self.answer.set_exception(refusal_in(message))
+
+
+class OpenRequests:
+    """The requests of one connection that wait for their answers, and whose they are."""
+
+    def __init__(self, left_s: float) -> None:
+        """`left_s`: how long the upstream may go on with a request that nobody waits for any more."""
+        self._left_s = left_s
+        self._open: dict[Id, PendingRequest] = {}
+        self._left: OrderedDict[Id, tuple[object, float]] = OrderedDict()
+        """Those that were given up, with who had made them, and until when that counts."""
+
+    def add(self, request: PendingRequest) -> None:
+        self._open[request.id] = request
+
+    def get(self, id: object) -> PendingRequest | None:
+        return self._open.get(id) if isinstance(id, int | str) else None
+
+    def all(self) -> list[PendingRequest]:
+        return list(self._open.values())
+
+    def remove(self, request: PendingRequest, *, is_answered: bool = True) -> None:
+        if self._open.pop(request.id, None) is None or is_answered or request.listener.principal is None:
+            return
+        until = asyncio.get_running_loop().time() + self._left_s
+        self._left[request.id] = request.listener.principal, until
+        if len(self._left) > MOST_LEFT:
+            self._left.popitem(last=False)
+
+    def end(self, id: object) -> None:
+        """An answer came to a request that was given up."""
+        if isinstance(id, int | str):
+            self._left.pop(id, None)
+
+    def whom_to_ask(self) -> PendingRequest | None:
+        """The request that a question must belong to which names none; or the newest, where all of them are the same
+        caller's. Whoever left a request behind may be meant, too, as long as the upstream may work on that."""
+        now = asyncio.get_running_loop().time()
+        waiting = [each for each in self._open.values() if each.listener.principal is not None]
+        callers = {each.listener.principal for each in waiting}
+        callers |= {principal for principal, until in self._left.values() if until > now}
+        return waiting[-1] if waiting and len(callers) == 1 else None
 
 
 def params_of(message: Incoming) -> Mapping[str, Any]:

@@ -16,13 +16,20 @@ from typing import cast
 from ..model.upstream import INHERITED, Upstream
 from ..text.hidden import escaped
 from ..text.scrubber import Scrubber
-from .faults import Lost, NotSent
+from .faults import NotSent
+from .pace import Pace
 
 CHUNK = 2**16
 LONGEST_ERROR_LINE = 2000
 MOST_ERROR_LINES = 200
 """Of standard error, that are logged in `ERROR_LINES_S`. A program in trouble may write without an end."""
 ERROR_LINES_S = 60.0
+DROPPED_S = 0.1
+"""How long a program waits that has written so much: what comes then is read slowly, and dropped."""
+CLOSED_S = 1.0
+"""How long a program may go on that has closed its input or output: mostly it is about to end."""
+DRAIN_S = 0.2
+"""How long the last of what a program wrote is waited for, once it has ended."""
 LEAVE_S, TERM_S = 2.0, 2.0
 """How long a program may take to end by itself once its input has ended, and then after SIGTERM."""
 MOST_UNSENT = 16 * 2**20
@@ -63,7 +70,12 @@ class Process(asyncio.SubprocessProtocol):
         self._line, self._errors = bytearray(), bytearray()
         self._transport: asyncio.SubprocessTransport | None = None
         self._guard: asyncio.SubprocessTransport | None = None
+        self._group = 0
+        """The process group, while the program is there; then its number may be another's."""
+        self._pace = Pace()
         self._why: str | None = None
+        self._is_closing = self._is_drained = self._is_over = False
+        """It is told to end; nothing more comes from it; and whoever waited for it knows."""
         self._logged, self._logged_since = 0, 0.0
         self._has_room = asyncio.Event()
         self._has_room.set()
@@ -91,19 +103,20 @@ class Process(asyncio.SubprocessProtocol):
             )
         except (OSError, ValueError) as error:
             raise NotSent(f"cannot be started: {escaped(str(error))[:200]}") from None
-        made._transport = transport
-        group = transport.get_pid()
+        pid = transport.get_pid()
         try:
             guard, _ = await loop.subprocess_exec(
                 lambda: ProcessGuard(made.unguarded),
                 *GUARD,
-                str(group),
+                str(pid),
                 env={},
                 stdout=None,
                 stderr=None,
                 start_new_session=True,
             )
             made._guard = guard
+            if made.ended.is_set():
+                made._dismiss_guard()
         except OSError as error:
             made.unguarded.set()
             _log.warning("%s: nobody would end it, should this server be killed: %s", upstream.name, error)
@@ -113,35 +126,36 @@ class Process(asyncio.SubprocessProtocol):
         return 0 if self._transport is None else self._transport.get_pid()
 
     async def send(self, line: bytes) -> None:
-        """Raises Lost where the program has ended, or does not read."""
-        if self.ended.is_set() or self._input is None:
-            raise Lost("has ended")
+        """Raises NotSent where the program has ended, or does not read."""
         pipe = self._input
+        if pipe is None:
+            raise NotSent("has ended")
         if pipe.get_write_buffer_size() > MOST_UNSENT:
-            raise Lost("does not read what it is sent")
+            raise NotSent("does not read what it is sent")
         pipe.write(line + b"\n")
         if not self._has_room.is_set():
             await self._has_room.wait()
 
     def send_soon(self, line: bytes) -> None:
         """The same, where nobody waits for it or could be told."""
-        if not self.ended.is_set() and self._input is not None and self._input.get_write_buffer_size() <= MOST_UNSENT:
-            self._input.write(line + b"\n")
+        pipe = self._input
+        if pipe is not None and pipe.get_write_buffer_size() <= MOST_UNSENT:
+            pipe.write(line + b"\n")
 
     async def close(self) -> None:
         """Ends the program and all that it has started: gently first."""
-        if self._input is not None:
-            self._input.close()
-        group = self.pid
+        if self._transport is None:
+            return
+        self._is_closing = True
+        if (pipe := self._input) is not None:
+            pipe.close()
         with suppress(TimeoutError):
             async with asyncio.timeout(LEAVE_S):
                 await self.ended.wait()
-        _signal(group, signal.SIGTERM)
+        _signal(self._group, signal.SIGTERM)
         with suppress(TimeoutError):
             async with asyncio.timeout(TERM_S):
                 await self.ended.wait()
-                while _signal(group, 0):
-                    await asyncio.sleep(0.02)
         self.kill()
         with suppress(TimeoutError):
             async with asyncio.timeout(TERM_S):
@@ -152,31 +166,66 @@ class Process(asyncio.SubprocessProtocol):
         """Ends it at once. Transports are closed once their processes have ended: before that, asyncio's would take the
         exit code from whoever waits for it."""
         self._why = self._why or why
-        _signal(self.pid, signal.SIGKILL)
-        if self._transport is not None and self.ended.is_set():
-            self._transport.close()
-        if self._guard is not None:
-            guard, self._guard = self._guard, None
-            with suppress(ProcessLookupError):
-                guard.kill()
+        _signal(self._group, signal.SIGKILL)
 
     @property
     def _input(self) -> asyncio.WriteTransport | None:
-        pipe = None if self._transport is None else self._transport.get_pipe_transport(0)
-        return cast("asyncio.WriteTransport | None", pipe)
+        """While something can be sent."""
+        pipe = None if self._transport is None or self.ended.is_set() else self._transport.get_pipe_transport(0)
+        return None if pipe is None or pipe.is_closing() else cast(asyncio.WriteTransport, pipe)
 
     # -- what the event loop calls -------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Before anything else: a program may have ended by the time that whoever started it goes on."""
         self._transport = cast("asyncio.SubprocessTransport", transport)
+        self._group = self._transport.get_pid()
 
     def pipe_data_received(self, fd: int, data: bytes | str) -> None:
-        if isinstance(data, str):
+        began = asyncio.get_running_loop().time()
+        if isinstance(data, bytes):
+            pause_s = self._hear_errors(data) if fd == 2 else self._hear_lines(data)
+            self._pause_reading(fd, max(pause_s, self._pace.pause_s(began)))
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        self._is_drained = self._is_drained or fd == 1
+        if self.ended.is_set():
+            self._end()
+        elif fd != 2 and not self._is_closing:
+            what = f"closed its standard {'output' if fd else 'input'}, and was ended"
+            asyncio.get_running_loop().call_later(CLOSED_S, self.kill, what)
+
+    def pause_writing(self) -> None:
+        self._has_room.clear()
+
+    def resume_writing(self) -> None:
+        self._has_room.set()
+
+    def process_exited(self) -> None:
+        code = None if self._transport is None else self._transport.get_returncode()
+        how = "was ended" if code is None else f"ended with {code}" if code >= 0 else f"was ended by signal {-code}"
+        # Whatever it started must not outlive it: nobody would know of that any more.
+        self.kill(how)
+        self._group = 0
+        self._dismiss_guard()
+        self.ended.set()
+        self._has_room.set()
+        asyncio.get_running_loop().call_later(DRAIN_S, self._end, True)
+        self._end()
+
+    # -- its own ---------------------------------------------------------------------------------------
+
+    def _end(self, is_late: bool = False) -> None:
+        """Says that it is over, once all that it wrote has been heard, or nobody waits for that any longer."""
+        if self._is_over or not (self._is_drained or is_late):
             return
-        if fd == 2:
-            self._hear_errors(data)
-            return
+        self._is_over = True
+        if self._transport is not None:
+            self._transport.close()
+        self._on_end(self._why or "has ended")
+
+    def _hear_lines(self, data: bytes) -> float:
+        """For how long nothing more is read."""
         *whole, rest = data.split(b"\n")
         for end in whole:
             line = bytes(self._line) + end if self._line else end
@@ -188,37 +237,37 @@ class Process(asyncio.SubprocessProtocol):
         self._line += rest
         if len(self._line) > self._most:
             self._too_long()
-
-    def pause_writing(self) -> None:
-        self._has_room.clear()
-
-    def resume_writing(self) -> None:
-        self._has_room.set()
-
-    def process_exited(self) -> None:
-        code = None if self._transport is None else self._transport.get_returncode()
-        how = "was ended" if code is None else f"ended with {code}" if code >= 0 else f"was ended by signal {-code}"
-        self.ended.set()
-        self._has_room.set()
-        # Whatever it started must not outlive it: nobody would know of that any more.
-        group = self.pid
-        self.kill()
-        _signal(group, signal.SIGKILL)
-        self._on_end(self._why or how)
-
-    # -- its own ---------------------------------------------------------------------------------------
+        return 0.0
 
     def _too_long(self) -> None:
         self._line.clear()
         self.kill(f"wrote a line of more than {self._most} bytes, and was ended")
 
-    def _hear_errors(self, data: bytes) -> None:
-        """Logs what it writes to standard error, line by line."""
+    def _hear_errors(self, data: bytes) -> float:
+        """Logs what it writes to standard error, line by line. For how long nothing more of that is read."""
         self._errors += data
         while (end := self._errors.find(b"\n")) >= 0 or len(self._errors) > LONGEST_ERROR_LINE:
             end = end if 0 <= end <= LONGEST_ERROR_LINE else LONGEST_ERROR_LINE
             self._log_error(bytes(self._errors[:end]))
             del self._errors[: end + 1]
+            if self._logged > MOST_ERROR_LINES:
+                self._errors.clear()
+                return DROPPED_S
+        return 0.0
+
+    def _pause_reading(self, fd: int, pause_s: float) -> None:
+        pipe = None if self._transport is None else self._transport.get_pipe_transport(fd)
+        if pause_s > 0 and pipe is not None and not pipe.is_closing():
+            reading = cast(asyncio.ReadTransport, pipe)
+            reading.pause_reading()
+            asyncio.get_running_loop().call_later(pause_s, _resume_reading, reading)
+
+    def _dismiss_guard(self) -> None:
+        guard, self._guard = self._guard, None
+        if guard is not None:
+            with suppress(ProcessLookupError):
+                guard.kill()
+            guard.close()
 
     def _log_error(self, line: bytes) -> None:
         now = asyncio.get_running_loop().time()
@@ -252,12 +301,13 @@ class ProcessGuard(asyncio.SubprocessProtocol):
             self._transport.close()
 
 
-def _signal(group: int, number: int) -> bool:
-    """Signals a process group; whether it is there."""
-    if group <= 1:
-        return False
-    try:
-        os.killpg(group, number)
-    except (ProcessLookupError, PermissionError):
-        return False
-    return True
+def _resume_reading(pipe: asyncio.ReadTransport) -> None:
+    if not pipe.is_closing():
+        pipe.resume_reading()
+
+
+def _signal(group: int, number: int) -> None:
+    """Signals a process group, if there is one."""
+    with suppress(ProcessLookupError, PermissionError):
+        if group > 1:
+            os.killpg(group, number)

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import UNSET, Raw
 
 from ..wires.mcp.client_replies import MODERN_ERRORS
-from ..wires.mcp.envelope import Incoming, RpcError, decode_message, encode_notification, encode_request
+from ..wires.mcp.envelope import Incoming, encode_notification, encode_request, id_of
 from ..wires.mcp.params import SERVER_INFO
 from ..wires.mcp.revisions import R_2026_07_28, Revision
 from .connection import (
@@ -31,8 +31,9 @@ from .connection import (
     set_log_level,
     subscribe,
 )
-from .faults import Lost, Misbehaved, NotSent, UpstreamRefusal
-from .pending_request import DEAF, PendingRequest, RequestListener, object_of, params_of
+from .faults import Lost, Misbehaved, NotSent, UpstreamRefusal, is_answer
+from .messages import message_in
+from .pending_request import DEAF, OpenRequests, PendingRequest, RequestListener, object_of, params_of
 from .process import Process
 
 SILENCE_S = 3.0
@@ -56,7 +57,9 @@ class StdioConnection:
         self.revision: Revision = R_2026_07_28
         self.info = UpstreamInfo()
         self._ids = count(1)
-        self._open: dict[int | str, PendingRequest] = {}
+        self._open = OpenRequests(reach.upstream.timeout_s)
+        self._nobody = PendingRequest(0, DEAF, self._send)
+        """Answers what nobody is asked."""
         self._changes: dict[UpstreamNotice, None] = {}
         """What nobody has taken yet, in order."""
         self._has_changed = asyncio.Event()
@@ -72,9 +75,9 @@ class StdioConnection:
         """Starts the program and finds out its era; `last` is what it spoke when it was last heard. Raises
         UpstreamFault."""
         connection = cls(reach)
-        await Process.start(reach.upstream, reach.env, connection._process)
         try:
             async with asyncio.timeout(OPEN_S):
+                await Process.start(reach.upstream, reach.env, connection._process)
                 await connection._greet(last)
         except TimeoutError:
             await connection.close()
@@ -86,7 +89,7 @@ class StdioConnection:
 
     @property
     def is_open(self) -> bool:
-        return self._ended is None
+        return self._ended is None and not self._process.ended.is_set()
 
     @property
     def pid(self) -> int:
@@ -106,13 +109,10 @@ class StdioConnection:
         exchange = await self._sent(method, params, listener)
         try:
             return await exchange.answer
-        except asyncio.CancelledError:
-            self._tell_cancelled(exchange)
-            raise
-        except (UpstreamRefusal, Misbehaved, Lost):
-            raise
-        except BaseException:  # the listener could not go on
-            self._tell_cancelled(exchange)
+        except BaseException as error:
+            if not is_answer(error):  # cancelled, or the listener could not go on
+                self._tell_cancelled(exchange)
+                self._open.remove(exchange, is_answered=False)
             raise
         finally:
             self._forget(exchange)
@@ -212,7 +212,7 @@ class StdioConnection:
     async def _sent(self, method: str, params: Mapping[str, Any], listener: RequestListener) -> PendingRequest:
         id = next(self._ids)
         exchange = PendingRequest(id, listener, self._send)
-        self._open[id] = exchange
+        self._open.add(exchange)
         meta = dict(params.get("_meta", {}))
         if listener is not DEAF:
             meta["progressToken"] = id
@@ -235,7 +235,7 @@ class StdioConnection:
         self._process.send_soon(notice)
 
     def _forget(self, exchange: PendingRequest) -> None:
-        self._open.pop(exchange.id, None)
+        self._open.remove(exchange)
         exchange.end()
 
     # -- hearing -------------------------------------------------------------------------------------
@@ -244,30 +244,40 @@ class StdioConnection:
         if not line or line.isspace():
             return
         try:
-            message = decode_message(line)
-        except RpcError:
-            self._noise += 1
-            if self._noise > NOISE:
-                self._process.kill("writes what is no MCP, and was ended")
+            message = message_in(line)
+        except Misbehaved as fault:
+            self._hear_noise(line, fault)
             return
         if message.method is UNSET:
-            exchange = self._open.get(message.id) if isinstance(message.id, int | str) else None
+            exchange = self._open.get(message.id)
             if exchange is not None:
                 exchange.hear(message)
+            else:
+                self._open.end(message.id)
         elif message.id is UNSET:
             self._hear_notification(message)
         else:
             self._hear_request(message)
 
+    def _hear_noise(self, line: bytes, fault: Misbehaved) -> None:
+        """A line that is no message; some programs print a few. Whoever's answer it was meant to be is told."""
+        exchange = self._open.get(id_of(line))
+        if exchange is not None:
+            exchange.fail(fault)
+            return
+        self._noise += 1
+        if self._noise > NOISE:
+            self._process.kill("writes what is no MCP, and was ended")
+
     def _hear_notification(self, message: Incoming) -> None:
         method, params = str(message.method), params_of(message)
         if method == "notifications/progress":
             token = params.get("progressToken")
-            exchange = self._open.get(token) if isinstance(token, int | str) else None
+            exchange = self._open.get(token)
             if exchange is not None:
                 exchange.listener.notified(method, params)
         elif method in ("notifications/message", "notifications/elicitation/complete"):
-            asked = self._whom_to_ask()
+            asked = self._open.whom_to_ask()
             if asked is not None:
                 asked.listener.notified(method, params)
         elif method != LISTENED and len(self._changes) < MOST_CHANGES:
@@ -275,21 +285,14 @@ class StdioConnection:
             self._has_changed.set()
 
     def _hear_request(self, message: Incoming) -> None:
-        asked = self._whom_to_ask()
-        if message.method == "ping" or asked is None:
-            PendingRequest(0, DEAF, self._send).ask(message)
-        else:
-            asked.ask(message)
-
-    def _whom_to_ask(self) -> PendingRequest | None:
-        """The request that a question must belong to, or that at least is the same caller's."""
-        waiting = [each for each in self._open.values() if each.listener.principal is not None]
-        same = {each.listener.principal for each in waiting}
-        return waiting[-1] if len(same) == 1 else None
+        """In the newer era a server asks nothing this way."""
+        is_asked = message.method != "ping" and not self.revision.is_modern
+        asked = self._open.whom_to_ask() if is_asked else None
+        (asked or self._nobody).ask(message)
 
     def _hear_end(self, why: str) -> None:
         self._ended = why
-        for exchange in list(self._open.values()):
+        for exchange in self._open.all():
             exchange.fail(Lost(why))
         if self._listening is not None:
             self._forget(self._listening)
