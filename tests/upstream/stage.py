@@ -221,7 +221,7 @@ def staged(
         "TOOLYARD_SYNC_WAIT_S": "20",
         "TOOLYARD_TOTAL_TIMEOUT_S": str(TOTAL_S),
     }
-    with serving(folder=folder, variables=settings | (variables or {})) as served:
+    with serving("toolyard.reference", folder=folder, variables=settings | (variables or {})) as served:
         yield Stage(served, named, notes, {port})
 
 

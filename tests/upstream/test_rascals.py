@@ -108,7 +108,7 @@ def test_lists_that_are_others_each_time_are_looked_at_less_and_less_often(monke
 @pytest.fixture
 def client(tmp_path: Path, request: pytest.FixtureRequest) -> Any:
     upstream = {"name": "Rascal", **rascal(request.param, timeout_s=2.0)}
-    with behind(tmp_path, [upstream]) as served:
+    with behind(tmp_path, [upstream], None, "toolyard.reference") as served:
         made = Behind(served, tmp_path / "notes").client(roots={})
         until_listed(made, "prompts/list", "Rascal_greet")
         until_listed(made, "resources/list", "shelf://1")
