@@ -80,8 +80,8 @@ def file_of(settings: Settings, instead: str) -> Path:
         ring = ring_of(settings)
         where = "the setting secret_key" if ring.file is None else f"in {ring.file}"
         raise SetupError(
-            f"this ledger is in PostgreSQL, whose own tool does that: {instead} (the key is {where}: keep it apart, for "
-            "without it nobody reads what is sealed)"
+            f"this ledger is in PostgreSQL, whose own tool does that: {instead} (the key is {where}: keep it apart, "
+            "for without it nobody reads what is sealed)"
         )
     path = ledger_file(settings.store)
     if path is None:
@@ -103,7 +103,7 @@ def restore_commands(settings: Settings, file: Path, now: float) -> list[str]:
     moved = [f"ALTER DATABASE {_quoted(name)} RENAME TO {_quoted(aside)}", f"CREATE DATABASE {_quoted(name)}"]
     beside = urlunsplit(parts._replace(path="/postgres"))
     return [
-        shlex.join(["psql", f"--dbname={beside}", *(f"--command={each}" for each in moved)]),
+        shlex.join(["psql", "--set=ON_ERROR_STOP=1", f"--dbname={beside}", *(f"--command={each}" for each in moved)]),
         shlex.join(["pg_restore", "--no-owner", "--single-transaction", f"--dbname={urlunsplit(parts)}", str(file)]),
     ]
 
