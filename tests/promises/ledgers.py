@@ -184,6 +184,14 @@ class PostgresLedger:
             await lock.execute("ROLLBACK")
             await lock.close()
 
+    async def leave(self) -> None:
+        """A database is not moved aside while anybody is connected to it, and who hangs up is there for a moment."""
+        await self._connection.close()
+        beside = await asyncpg.connect(self._server.url_of("postgres"))
+        while await beside.fetchval("SELECT true FROM pg_stat_activity WHERE datname = $1 LIMIT 1", self._name):
+            await asyncio.sleep(0.02)
+        await beside.close()
+
     def copy(self, settings: Settings, clock: Clock) -> None:
         _done_as_told(lambda: back_up(settings, self._copy, with_key=False, clock=clock))
 

@@ -103,7 +103,7 @@ def restore_commands(settings: Settings, file: Path, now: float) -> list[str]:
     moved = [f"ALTER DATABASE {_quoted(name)} RENAME TO {_quoted(aside)}", f"CREATE DATABASE {_quoted(name)}"]
     beside = urlunsplit(parts._replace(path="/postgres"))
     return [
-        shlex.join(["psql", f"--dbname={beside}", *(f"--command={each}" for each in moved)]),
+        shlex.join(["psql", "--set=ON_ERROR_STOP=1", f"--dbname={beside}", *(f"--command={each}" for each in moved)]),
         shlex.join(["pg_restore", "--no-owner", "--single-transaction", f"--dbname={urlunsplit(parts)}", str(file)]),
     ]
 
