@@ -38,6 +38,7 @@ ALLOWED = {
     "server/mcp/methods/upstream_offers.py UpstreamOffers._asked": REQUEST,
     "server/mcp/transports/http_stream.py HttpOutlet._beside": ITEM,
     "server/mcp/transports/cancellation.py RunningRequests.kept": REQUEST,
+    "runners/attempt.py _leave": "is a tool that does not stop: nobody waits for it",
     "runners/child.py serve": PROCESS,
     "authoring/dependencies.py _on_loop": REQUEST,
     "engine/concurrency.py Slots._give_all_back": ITEM,

@@ -2,13 +2,17 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from typing import Annotated, Any, cast
 
 import pytest
 from pydantic import AfterValidator
 
 from toolyard import App, Busy, Context, InvalidInput, MissingRequirements, Run, ToolError, Toolkit, secret
+from toolyard.runners import attempt
 from toolyard.testing import async_client, call, client
 
 kit = Toolkit("Kit", version="1.0.0")
@@ -81,6 +85,65 @@ def test_a_tool_that_takes_too_long_is_stopped() -> None:
 
 def test_a_tool_that_will_not_be_stopped_has_its_say() -> None:
     assert call(kit, "Kit.Deaf") == "never mind"
+
+
+@pytest.mark.parametrize("call_id", [None, "key"])
+def test_a_tool_that_does_not_stop_is_not_waited_for(
+    call_id: str | None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Neither by its callers nor by the next call, and what it does with the second cancellation is its own matter."""
+    monkeypatch.setattr(attempt, "STOP_S", 0.01)
+    own, go, said = Toolkit("Own"), threading.Event(), list[str]()
+
+    @own.tool(timeout=0.05, concurrency=1)
+    async def stay(text: str) -> str:
+        """Goes on until it may end."""
+        while not go.is_set():
+            try:
+                await asyncio.sleep(0.005)
+            except asyncio.CancelledError:
+                said.append(text)
+        said.append("ended")
+        return text
+
+    with client(own, queue_wait_s=5) as yard:
+        for text in ("first", "second"):
+            with pytest.raises(ToolError, match=r"Own\.Stay took longer than 0\.05 seconds") as failure:
+                yard.call("Own.Stay", {"text": text}, call_id=call_id and text)
+            assert failure.value.can_retry is False
+        assert "did not stop when it was told to, and goes on" in caplog.text
+        go.set()
+        wait_until(lambda: said.count("ended") == 2)
+    assert (said.count("first"), said.count("second")) == (2, 2)
+
+
+def test_what_a_tool_that_did_not_stop_raises_is_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(attempt, "STOP_S", 0.01)
+    own, go = Toolkit("Own"), threading.Event()
+
+    @own.tool(timeout=0.05)
+    async def stay() -> None:
+        """Goes on until it may fail."""
+        while not go.is_set():
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(0.005)
+        raise RuntimeError("too late")
+
+    with client(own) as yard:
+        with pytest.raises(ToolError, match="took longer than"):
+            yard.call("Own.Stay")
+        go.set()
+        wait_until(lambda: "raised after its time" in caplog.text)
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    """The tool runs on another thread's loop."""
+    deadline = time.monotonic() + 20
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
 
 
 def test_a_tool_that_cancels_itself_has_failed() -> None:

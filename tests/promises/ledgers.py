@@ -144,9 +144,6 @@ class PostgresLedger:
         self._tables = [row["tablename"] for row in found]
         await self.follow(now)
 
-    async def leave(self) -> None:
-        await self._connection.close()
-
     async def close(self) -> None:
         await self.unblock()
         await self._connection.close()

@@ -28,7 +28,11 @@ from .validation import compile_schema, first_difference
 
 LARGE_RESULT = 256 * 2**10
 """Bytes. What a result of this size costs is little; sixty of many megabytes at once take seconds of the loop."""
+STOP_S = 1.0
+"""How long a tool has to stop once its time is over: to close what it has open."""
 _log = logging.getLogger("toolyard.engine")
+_left: "set[asyncio.Task[None]]" = set()
+"""Tools that did not stop, and go on with nobody waiting for them."""
 
 
 class AttemptBounds(Struct, frozen=True):
@@ -271,10 +275,15 @@ async def _bounded(recipe: Recipe, steps: Coroutine[Any, Any, Any], waiting_for:
     timeout, total = recipe.timeout, recipe.bounds.total_s
     task, loop = cast("asyncio.Task[Any]", asyncio.current_task()), asyncio.get_running_loop()
     started, expired = time.monotonic(), False
+    accounted = _Accounted(steps, task)
     timer: asyncio.TimerHandle
 
     def expire() -> None:
         nonlocal expired, timer
+        if expired:
+            accounted.is_left = True
+            task.cancel()
+            return
         now = time.monotonic()
         last_sign_of_life = now if run.open_questions else run.last_sign_of_life
         left = min(last_sign_of_life + timeout - now, started + total - now)
@@ -282,16 +291,20 @@ async def _bounded(recipe: Recipe, steps: Coroutine[Any, Any, Any], waiting_for:
             timer = loop.call_later(left, expire)
             return
         expired = True
+        timer = loop.call_later(STOP_S, expire)
         task.cancel()
 
     timer = loop.call_later(min(timeout, total), expire)
     try:
-        return await resumed(_Accounted(steps, task), waiting_for)
-    except asyncio.CancelledError:
+        return await resumed(accounted, waiting_for)
+    except asyncio.CancelledError as cancelled:
         if not expired:
             raise
         run.channel.cancelled = True
         task.uncancel()
+        if accounted.is_left:
+            task.uncancel()
+            _leave(steps, cancelled, run)
         limit = "said nothing for" if run.last_progress else "took longer than"
         raise ToolTimedOut(f"{run.tool.id} {limit} {timeout:g} seconds and was stopped", can_retry=False) from None
     finally:
@@ -313,11 +326,15 @@ class _Accounted:
 
     def __init__(self, steps: Coroutine[Any, Any, Any], task: "asyncio.Task[Any]") -> None:
         self._steps, self._task, self._own = steps, task, task.cancelling()
+        self.is_left = False
+        """Whether nobody waits for it any more: it does not stop when it is cancelled."""
 
     def send(self, value: Any) -> Any:
         return self._counted(self._steps.send, value)
 
     def throw(self, thrown: BaseException) -> Any:
+        if self.is_left:
+            raise thrown
         return self._counted(self._steps.throw, thrown)
 
     def _counted(self, step: Callable[[Any], Any], given: Any) -> Any:
@@ -348,6 +365,27 @@ def resumed(steps: Steps, waiting_for: Any) -> Generator[Any, Any, Any]:
                 waiting_for = steps.send(sent)
     except StopIteration as done:
         return done.value
+
+
+def _leave(steps: Coroutine[Any, Any, Any], cancelled: BaseException, run: Run) -> None:
+    """Lets a tool that does not stop go on in a task of its own. Its call has ended: no coroutine can be made to stop,
+    as no thread can, and neither its callers nor its next call wait for that."""
+    _log.warning("%s (call %s) did not stop when it was told to, and goes on", run.tool.reference, run.call_id)
+    task = asyncio.get_running_loop().create_task(_to_its_end(steps, cancelled, run))
+    _left.add(task)
+    task.add_done_callback(_left.discard)
+
+
+async def _to_its_end(steps: Coroutine[Any, Any, Any], thrown: BaseException, run: Run) -> None:
+    try:
+        await resumed(steps, steps.throw(thrown))
+    except StopIteration:
+        pass  # it has ended with this step
+    except asyncio.CancelledError as cancelled:
+        if is_stopped(cancelled):  # once more, as the server stops
+            raise
+    except BaseException as raised:
+        log_raised(_log, raised, "%s (call %s) raised after its time", run.tool.reference, run.call_id)
 
 
 async def _within(hooks: list[Hook], recipe: Recipe, arguments: dict[str, Any], run: Run) -> Any:
