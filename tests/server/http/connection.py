@@ -39,7 +39,11 @@ class Line(asyncio.Transport):
 
 def connection(answer: Any) -> tuple[PoliteProtocol, Line]:
     """A connection whose requests `answer` answers, as `Answering` has it."""
-    answering: Any = SimpleNamespace(answer=answer, outbox=Outbox())
+    return connected(SimpleNamespace(answer=answer, outbox=Outbox()))
+
+
+def connected(answering: Any) -> tuple[PoliteProtocol, Line]:
+    """A connection whose requests this answers, an `Answering`."""
     kind = polite(answering, ReadTimeouts(), 65536, ("GET", "POST"), ConnectionLimits())
     config = uvicorn.Config(lambda: None, http=kind, log_config=None)
     config.load()

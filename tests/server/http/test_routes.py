@@ -9,12 +9,13 @@ from fastapi import FastAPI
 from tests.system.hardening.raw import Reply as Received
 from tests.system.hardening.raw import ask, request
 from toolyard.lazy import load
+from toolyard.model.call import LONGEST_CALL_ID
 from toolyard.model.errors import PathNotFound
 from toolyard.server.accounts.routes import LED_TO, SHOWN
 from toolyard.server.app.compose import Yard
 from toolyard.server.approvals.routes import PAGES
 from toolyard.server.http.exchange import Exchange
-from toolyard.server.http.routes import LateRoutes, Route, RouteTable, variables_of
+from toolyard.server.http.routes import MOST_SEGMENTS, LateRoutes, Route, RouteTable, variables_of
 from toolyard.server.openapi.document import document
 from toolyard.server.settings.table import exactly
 from toolyard.wires.contract import Reply
@@ -205,3 +206,16 @@ def test_every_page_that_has_an_address_has_a_handler() -> None:
     accounts = load("account_handlers")(None, yard._ring, None, yard.witness)
     assert approvals.handlers().keys() == set(PAGES)
     assert accounts.handlers().keys() == {*SHOWN, *LED_TO}
+
+
+def test_no_route_is_as_deep_as_a_path_may_be() -> None:
+    yard = Yard([], exactly())
+    assert max(route.path.count("/") for route in yard.asgi._table.all()) < MOST_SEGMENTS
+    with pytest.raises(PathNotFound):
+        yard.asgi._table.find("GET", "/x" * (MOST_SEGMENTS + 1))
+    assert asked("GET", "/x" * (MOST_SEGMENTS + 1)).status == 404
+
+
+def test_an_id_of_the_longest_kind_is_found_however_it_is_escaped() -> None:
+    id = "\U0001f600" * LONGEST_CALL_ID
+    assert asked("GET", f"/v1/requests/{id}", raw_path=f"/v1/requests/{quote(id)}".encode()).json[1] == {"session": id}

@@ -7,11 +7,11 @@ its status is then `failed`, which ends a client's polling.
 """
 
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qsl
 
 from ...lazy import load
 from ...model.errors import ForeignPage, LimitReached, RequestError
 from ...text.addresses import is_safe
+from ...text.percent import parameters
 from ...trust.audit.entry import AuditKind
 from ...trust.limits.credential_failures import CredentialFailures
 from ...trust.requirements.challenges import Challenged
@@ -205,9 +205,9 @@ class AccountHandlers:
 def _parameters(exchange: Exchange) -> dict[str, str] | Reply:
     """The query parameters that a provider or an issuer sent with the browser, or the page that refuses them."""
     first = b"&".join(exchange.query.split(b"&")[:MOST_PARAMETERS])
-    pairs = parse_qsl(first.decode("latin-1"), keep_blank_values=True)
-    parameters = dict(pairs)
-    return parameters if len(parameters) == len(pairs) else _failed(exchange, TWICE, 400)
+    pairs = parameters(first.decode("latin-1"))
+    given = dict(pairs)
+    return given if len(given) == len(pairs) else _failed(exchange, TWICE, 400)
 
 
 def _action(exchange: Exchange) -> str:

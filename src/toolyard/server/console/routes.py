@@ -6,12 +6,13 @@ button changes is in the audit log.
 
 from collections.abc import Callable, Sequence
 from html import escape
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import urlencode
 
 from ...model.errors import InvalidInput, PathNotFound, RequestError
 from ...trust.audit.entry import AuditKind
 from ...wires.contract import Reply
 from ...wires.oxp import oxp
+from ..http import query
 from ..http.exchange import Exchange
 from ..http.routes import Handler, Route
 from ..intake.witness import Witness
@@ -106,7 +107,7 @@ def _live(visit: Visit, view: PageContent) -> tuple[bool, str]:
     """Whether the page reloads itself, and the link by which its reader changes that."""
     if not view.live:
         return False, ""
-    given = dict(parse_qsl(visit.exchange.query.decode("latin-1"), max_num_fields=None))
+    given = {name: value for name, value in query.pairs(visit.exchange.query) if value}
     is_live = given.pop(LIVE, "") == "yes"
     wanted = urlencode(given if is_live else {**given, LIVE: "yes"})
     text = "Stop loading this page anew" if is_live else f"Load this page anew every {EVERY_S} seconds"

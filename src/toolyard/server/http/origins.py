@@ -22,6 +22,8 @@ MOST_KNOWN = 1000
 MCP = ("/mcp", "/mcp/")
 PORTS = {"http": 80, "https": 443}
 """Where an address does not say one."""
+LONGEST_ORIGIN = 512
+"""Bytes of a `Host` or an `Origin`: a name has 253 at most. What is longer is refused unread, and is not repeated."""
 LONGEST = 1024
 """Bytes of what a preflight asks for that are repeated in its answer."""
 EXPOSED = b"etag, mcp-session-id, retry-after, retry-after-ms, traceparent, www-authenticate, x-should-retry"
@@ -65,6 +67,10 @@ class Guard:
         is_https = scope.get("scheme") == "https"
         if (host, origin, has_names, is_https) in self._known:
             return
+        if len(host) > LONGEST_ORIGIN:
+            raise Misdirected("Host is longer than a name of a server can be")
+        if len(origin) > LONGEST_ORIGIN:
+            raise ForeignPage("Origin is longer than that of a page can be")
         called, page = host.decode("latin-1"), origin.decode("latin-1")
         if has_names and not self._is_ours(_name(called)):
             raise Misdirected(f"Host {called!r} is not a name of this server; add it to allowed_hosts")
@@ -202,4 +208,7 @@ class Cors:
         return [(b"access-control-allow-origin", exchange.headers[b"origin"]), (b"vary", b"origin")]
 
     def _lets(self, exchange: Exchange) -> bool:
-        return self._any or origin_of(exchange.headers.get(b"origin", b"").decode("latin-1")) in self._origins
+        origin = exchange.headers.get(b"origin", b"")
+        if len(origin) > LONGEST_ORIGIN:
+            return False
+        return self._any or origin_of(origin.decode("latin-1")) in self._origins

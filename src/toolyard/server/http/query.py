@@ -2,17 +2,16 @@
 validation error that names it, as for a member of a body.
 """
 
-from urllib.parse import parse_qsl
-
 from ...engine.wait import Wait
 from ...model.channel import QuietChannel
 from ...model.errors import InvalidInput, Problem
 from ...model.lifecycle import State
+from ...text.percent import parameters
 from .exchange import Exchange
 
 LONGEST_WAIT_S = 60.0
 """How long a client may have a request wait: proxies and clients cut off those that are silent for longer."""
-MOST_PARAMETERS, LONGEST_QUERY = 100, 8 * 2**10
+LONGEST_QUERY = 8 * 2**10
 MOST = 200
 """Items of a page."""
 
@@ -29,9 +28,9 @@ def pairs(query: bytes) -> list[tuple[str, str]]:
     if len(query) > LONGEST_QUERY:
         raise InvalidInput((Problem("query", f"Has at most {LONGEST_QUERY} bytes"),))
     try:
-        return parse_qsl(query.decode("latin-1"), keep_blank_values=True, max_num_fields=MOST_PARAMETERS)
-    except ValueError:
-        raise InvalidInput((Problem("query", f"Has at most {MOST_PARAMETERS} parameters"),)) from None
+        return parameters(query.decode("latin-1"))
+    except ValueError as error:
+        raise InvalidInput((Problem("query", str(error)),)) from None
 
 
 def state(exchange: Exchange, default: State | None = None) -> State | None:

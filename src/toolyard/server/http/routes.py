@@ -7,16 +7,22 @@ server must not disagree on which path a request has.
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Literal
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 from msgspec import Struct
 
 from ...model.errors import MethodNotAllowed, PathNotFound
+from ...text.percent import unescaped
 from ...trust.audit.entry import AuditKind
 from ...wires.contract import ErrorEncoder, Reply, Stream
 from .exchange import Exchange
 
-DOTS = frozenset({".", ".."})
+DOTS = frozenset({".", "..", "%2e", "%2e.", ".%2e", "%2e%2e"})
+"""Segments that mean another place, as they may be written."""
+MOST_SEGMENTS = 16
+"""No route has so many. A path with more is not looked at: it would cost its segments, whoever sends it."""
+SHOWN = 200
+"""Characters of a path that a refusal repeats."""
 Handler = Callable[[Exchange], Awaitable[Reply | Stream]]
 
 
@@ -102,6 +108,8 @@ class RouteTable:
     def find(self, method: str, sent: str) -> tuple[Route, dict[str, str]]:
         """A route, and the values of its variables. `sent` is the path as the client wrote it: only what stands for a
         variable may have escapes. Raises MethodNotAllowed or PathNotFound where there is no route."""
+        if sent.count("/") > MOST_SEGMENTS:
+            raise PathNotFound("Nothing is served at so deep a path")
         if self._late:
             self._make(late for late in self._late if late.has(sent))
         there = {} if "{" in sent else self._by_path.get(sent, {})  # "/v1/calls/{call_id}" itself is no path
@@ -109,7 +117,7 @@ class RouteTable:
             return there[method], {}
         allowed, segments = set(there), sent.split("/")
         # A proxy may resolve these, and then the path that it allowed is another than the one that is asked for.
-        if any(unquote(segment) in DOTS for segment in segments):
+        if not DOTS.isdisjoint(sent.lower().split("/")):
             raise PathNotFound("A path here has no '.' or '..' in it")
         for pattern, routes in self._patterns.get(len(segments), ()):
             values = _values(pattern, segments)
@@ -119,8 +127,8 @@ class RouteTable:
                 allowed |= routes.keys()
         if allowed:
             methods = tuple(sorted(allowed))
-            raise MethodNotAllowed(f"{unquote(sent)} takes {' or '.join(methods)}, not {method}", methods)
-        raise PathNotFound(f"Nothing is served at {unquote(sent)[:200]}{_as_escaped(sent)}")
+            raise MethodNotAllowed(f"{unescaped(sent)[:SHOWN]} takes {' or '.join(methods)}, not {method}", methods)
+        raise PathNotFound(f"Nothing is served at {unescaped(sent)[:SHOWN]}{_as_escaped(sent)}")
 
     def _add(self, route: Route) -> None:
         # HEAD is answered like GET, without the body (RFC 9110, section 9.3.2).
@@ -147,13 +155,13 @@ def sent_path(scope: Mapping[str, Any], path: str) -> str:
     sent = (scope.get("raw_path") or b"").decode("latin-1")
     if scope["path"] != path:
         mounted = scope["root_path"].count("/")
-        sent = "/" + "/".join(sent.split("/")[mounted + 1 :])
-    return sent if unquote(sent) == path else quote(path, errors="replace")
+        sent = "/" + "".join(sent.split("/", mounted + 1)[mounted + 1 :])
+    return sent if unescaped(sent) == path else quote(path, errors="replace")
 
 
 def _as_escaped(sent: str) -> str:
     """A hint for a path that is not found because of its escapes."""
-    return f", written as {sent[:200]}; write it without escapes" if "%" in sent else ""
+    return f", written as {sent[:SHOWN]}; write it without escapes" if "%" in sent else ""
 
 
 def _values(pattern: list[str], segments: list[str]) -> dict[str, str] | None:
@@ -161,7 +169,7 @@ def _values(pattern: list[str], segments: list[str]) -> dict[str, str] | None:
     values = {}
     for part, segment in zip(pattern, segments, strict=True):
         if part.startswith("{") and segment:
-            values[part[1:-1]] = unquote(segment)
+            values[part[1:-1]] = unescaped(segment)
         elif part != segment:
             return None
     return values

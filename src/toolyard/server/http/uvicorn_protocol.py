@@ -13,12 +13,12 @@ import time
 from collections.abc import Callable, Coroutine, Iterable
 from enum import IntEnum
 from typing import Any, Protocol
-from urllib.parse import unquote
 
 import httptools
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
+from ...text.percent import unescaped
 from ...wires.errors import encode
 from .connection_limits import ConnectionLimits, ReadTimeouts
 from .known_head import KnownHead, known_head
@@ -465,7 +465,7 @@ def _parsed(url: bytes) -> tuple[str, bytes, bytes]:
     """An address in its parts: the path as text and as it came, and the query."""
     parsed = httptools.parse_url(url)
     path = parsed.path.decode("ascii")
-    found = (unquote(path) if "%" in path else path, parsed.path, parsed.query or b"")
+    found = (unescaped(path), parsed.path, parsed.query or b"")
     if len(_PATHS) < MOST_PATHS and len(url) < LONGEST_PATH:
         _PATHS[url] = found
     return found

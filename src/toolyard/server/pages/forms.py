@@ -8,12 +8,13 @@ import re
 import secrets
 from hmac import compare_digest
 from html import escape
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 
 from ...model.errors import BodyTooLarge, ForeignPage, MalformedRequest, UnsupportedMediaType
 from ...text import base64url
+from ...text.percent import parameters
 from ...trust.sealing.ring import KeyRing
 from ...wires.contract import Reply
 from ..http.exchange import Exchange
@@ -25,7 +26,9 @@ FIELD = "form"
 MEDIA = b"application/x-www-form-urlencoded"
 LARGEST = 64 * 2**10
 """How many bytes a form may have."""
-MOST_FIELDS = 100
+LARGEST_COOKIES, MOST_COOKIES = 16 * 2**10, 200
+"""What a browser may send of them, this server's among them: browsers keep fewer for one host. Among more, none is
+looked for, because anybody can send as many as a header has room for."""
 COOKIE = "toolyard"
 _id = re.compile(r"[A-Za-z0-9_-]{43}").fullmatch
 
@@ -98,7 +101,10 @@ def cookie_name(url: str, plain: str = COOKIE) -> str:
 def cookie_of(exchange: Exchange, plain: str = COOKIE) -> str | None:
     """The id in the browser's cookie, if it sent one."""
     name = cookie_name(exchange.base_url(), plain)
-    for each in exchange.headers.get(b"cookie", b"").decode("latin-1").split(";"):
+    sent = exchange.headers.get(b"cookie", b"")
+    if len(sent) > LARGEST_COOKIES or sent.count(b";") >= MOST_COOKIES:
+        return None
+    for each in sent.decode("latin-1").split(";"):
         given, _, value = each.strip().partition("=")
         if given == name and _id(value):
             return value
@@ -118,7 +124,7 @@ def _fields(exchange: Exchange) -> dict[str, str]:
     if len(exchange.body) > LARGEST:
         raise BodyTooLarge("The form is too large", developer_message=f"it may have at most {LARGEST} bytes")
     try:
-        given = parse_qsl(exchange.body.decode("ascii"), keep_blank_values=True, max_num_fields=MOST_FIELDS)
+        given = parameters(exchange.body.decode("ascii"))
     except ValueError:
         raise MalformedRequest("The form cannot be read") from None
     fields = dict(given)

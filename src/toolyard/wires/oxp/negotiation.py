@@ -10,7 +10,6 @@ and not raised because its answer needs the wire, too: known, or guessed as well
 import re
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import parse_qs
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -18,6 +17,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from ...model.call import CALL_ID_FORM, LONGEST_TRACE_ID, NO_CONTEXT, CallTool, ListTools, is_call_id
 from ...model.errors import MalformedRequest, RequestError, UnsupportedProtocol
 from ...model.json_value import decode, decode_as, decoder
+from ...text.percent import parameters
 from ..contract import OxpFamilyWire
 from ..json_body import why_unreadable
 from . import otc, otc_draft, oxp
@@ -101,15 +101,23 @@ def decode_list(
     in this protocol. Where the path has `fixed` the wire, `$schema` must agree with it."""
     wire = default
     try:
-        parameters = parse_qs(query.decode("latin-1"), keep_blank_values=True)
-        schema = parameters["$schema"][-1] if "$schema" in parameters else _schema_of(body)
+        given = _parameters(query)
+        schema = given["$schema"] if "$schema" in given else _schema_of(body)
         named = default if schema is None else LISTED[_known(schema)]
         if fixed and named is not default:
             raise _not_here(str(schema), (default,))
         wire = named
-        return wire, ListTools(all_versions=_versions(parameters.get("versions", ["newest"])[-1]))
+        return wire, ListTools(all_versions=_versions(given.get("versions", "newest")))
     except RequestError as error:
         return wire, error
+
+
+def _parameters(query: bytes) -> dict[str, str]:
+    """Of several with a name, the last. Raises MalformedRequest where there are too many."""
+    try:
+        return dict(parameters(query.decode("latin-1")))
+    except ValueError as error:
+        raise MalformedRequest("The query cannot be read", developer_message=str(error)) from None
 
 
 def _by_body(body: FlatBody, unnamed: OxpFamilyWire) -> OxpFamilyWire:
