@@ -4,7 +4,9 @@ with one. The upstreams are toolyards of their own, over pipes and over HTTP."""
 import json
 import re
 import sys
+import threading
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -382,6 +384,40 @@ def _other(yard: Gateway) -> Path:
     made = yard.folder / "other.toml"
     made.write_text('[[upstreams]]\nname = "Hub"\ncommand = ["true"]\nenv = { A = { secret = "HUB_KEY" } }\n')
     return made
+
+
+class Telling(BaseHTTPRequestHandler):
+    """Refuses everybody, and says with what they came."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"] or 0))
+        error = {"code": -32001, "message": f"{self.headers['authorization']} is not known, {self.headers['x-token']}"}
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "error": error}).encode()
+        self.send_response(403)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Quietly."""
+
+
+def test_a_refusal_that_repeats_the_credentials_is_told_without_them(yard: Gateway) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Telling) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        headers = {"Authorization": f"Bearer {CANARY}", "X-Token": f"{CANARY}-2"}
+        yard.servers(hub={"url": f"http://127.0.0.1:{server.server_port}/mcp", "headers": headers})
+        ended = yard.run("upstreams", "check", "hub", "--tools", "mcp.json")
+        with yard.serving("mcp.json") as served:
+            until(lambda: "[secret Authorization]" in yard.run("upstreams").out)
+            assert served.end() == 0
+            log = served.rest()
+        server.shutdown()
+    assert ended.code == 1
+    assert "refuses: Bearer [secret Authorization] is not known, [secret X-Token]; give it credentials" in ended.err
+    assert CANARY not in ended.err + log
+    assert "[secret X-Token]" in log
 
 
 STRANGE = r"""

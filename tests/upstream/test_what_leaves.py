@@ -63,6 +63,7 @@ def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
             hub |= {"command": [sys.executable, PROGRAM, revision, str(file)]}
             hub |= {"env": {"HUB_TOKEN": {"secret": "HUB_TOKEN"}}}
         variables = {
+            "TOOLYARD_TOOLS": "toolyard.reference",
             "TOOLYARD_UPSTREAMS": json.dumps([hub]),
             "TOOLYARD_API_KEYS": f"ada:{KEY}",
             "TOOLYARD_JWT_SECRET": SECRET,
