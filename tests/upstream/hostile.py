@@ -638,7 +638,8 @@ async def strange_notifications(server: "Hostile", message: Message, way: Way) -
     await way.begin()
     token = _token(message)
     strange: list[Any] = [None, 1, "x", [], {"progressToken": token}, {"progressToken": [token], "progress": 1}]
-    strange += [{"progressToken": token, "progress": each} for each in ("1", None, 10**300, [], True, -1e308)]
+    odd: list[Any] = ["1", None, 10**300, [], True, -1e308]
+    strange += [{"progressToken": token, "progress": each} for each in odd]
     strange += [{"progressToken": token, "progress": 1, "total": [], "message": {"x": "y"}}]
     for params in strange:
         await way.send({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
@@ -835,7 +836,7 @@ class Hostile:
         self.misbehaviour = MISBEHAVIOURS[name]
         self.phase = phase or self.misbehaviour.phase
         self.options = self.misbehaviour.options
-        self.ids = count(1)
+        self.ids: count[int] = count(1)
         self.answers: dict[Any, asyncio.Future[Any]] = {}
         self.storms = self.is_deaf = False
 

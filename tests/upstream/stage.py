@@ -155,7 +155,7 @@ class Stage:
     def _is_callable(self, case: Case) -> bool:
         """Whether it must come to be listed: it behaves well until it is called, or its list is to be taken all the
         same."""
-        return case.phase == "call" or (case.misbehaviour.works and not case.misbehaviour.phases)
+        return case.phase == "call" or bool(case.misbehaviour.works and not case.misbehaviour.phases)
 
     # -- the end ---------------------------------------------------------------------------------------
 

@@ -119,10 +119,10 @@ def test_who_joins_a_call_of_the_other_node_is_refused_once_the_key_is_revoked(n
         for node in (one, other):
             await node.yard._keys.sync()
         call = {"tool_id": "Kit.Patient", "call_id": "k", "input": {"text": "x"}}
-        asked = ("/tools/call", call) if wire == "oxp" else ("/otc/draft/call", {"request": call})
-        first = asyncio.create_task(one.ask("POST", *asked, bearers["stays"]))
+        path, body = ("/tools/call", call) if wire == "oxp" else ("/otc/draft/call", {"request": call})
+        first = asyncio.create_task(one.ask("POST", path, body, bearers["stays"]))
         await until(lambda: ran == ["x"])
-        joined = asyncio.create_task(other.ask("POST", *asked, bearers["goes"]))
+        joined = asyncio.create_task(other.ask("POST", path, body, bearers["goes"]))
         await until(lambda: joined.done() or bool(other.yard._validity._watched))
         await one.yard.store.api_keys.revoke("goes")
         await other.yard._keys.sync()
