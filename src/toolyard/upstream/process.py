@@ -263,11 +263,12 @@ class Process(asyncio.SubprocessProtocol):
             asyncio.get_running_loop().call_later(pause_s, _resume_reading, reading)
 
     def _dismiss_guard(self) -> None:
+        """By its number: a transport that is told to kill looks for the end first, and takes it from whoever waits. The
+        guard's own protocol closes it."""
         guard, self._guard = self._guard, None
         if guard is not None:
             with suppress(ProcessLookupError):
-                guard.kill()
-            guard.close()
+                os.kill(guard.get_pid(), signal.SIGKILL)
 
     def _log_error(self, line: bytes) -> None:
         now = asyncio.get_running_loop().time()

@@ -80,8 +80,8 @@ def answered(*requests: bytes, **settings: Any) -> list[tuple[bytes, int]]:
         sys.setprofile(count)
         try:
             protocol.data_received(request)
-            while protocol.tasks:
-                await asyncio.sleep(0)
+            while protocol.tasks:  # without going round meanwhile: some wait for the ledger's thread
+                await asyncio.wait(protocol.tasks)
             protocol.outbox.flush()
         finally:
             sys.setprofile(None)

@@ -165,9 +165,10 @@ OTHERS = {
     "events", "workers", "note_progress", "take_slot", "give_slot", "questions", "note",
     "call_events", "share_usage", "counted", "tell", "count_held", "full", "waiting_calls",
     "api_keys.listed", "api_keys.note_use", "audit.chains", "audit.chain", "audit.blocks",
-    "sealed.get", "sealed.listed", "erase",
+    "sealed.get", "sealed.listed", "erase", "upstreams", "put_upstream", "drop_upstream", "go_back",
 }  # fmt: skip
-"""What promises nothing after a crash, or is no write; to erase is many writes, each of which may be made again."""
+"""What promises nothing after a crash, or is no write; to erase is many writes, each of which may be made again. What
+an upstream listed is listed again, and a restore that was ended is made again."""
 PARTS = {"audit": AuditStore, "api_keys": ApiKeyStore, "sealed": SealedStore}
 
 
