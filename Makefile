@@ -10,7 +10,7 @@ ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 READY := $(VENV)/dev.ok $(VENV)/npm.ok $(VENV)/oidc.ok $(VENV)/fastmcp.ok $(VENV)/chromium.ok $(VENV)/site.ok
 NPM_CI := ci --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel error
 
-.PHONY: serve test lint types unit versions conformance soak bench site clean help
+.PHONY: serve test lint types unit versions conformance interop soak bench site clean help
 
 help:            ## what there is
 	@grep -E '^[a-z]+: .*##|^[a-z]+:.*##' Makefile | sed 's/:.*##/\t/'
@@ -44,6 +44,9 @@ soak: $(VENV)/dev.ok  ## flood the server; replace nodes under 10,000 calls; eve
 	$(BIN)/python -m tests.system.draining.soak
 	$(BIN)/python -m tests.promises.soak
 	$(BIN)/python -m tests.system.chaos.soak
+
+interop: $(VENV)/dev.ok  ## every test of upstreams: all pairs of eras, misbehaving servers; make test has a short version
+	TOOLYARD_TEST_INTEROP=1 $(BIN)/python -m pytest --numprocesses 4 --dist loadfile tests/upstream
 
 bench: $(VENV)/dev.ok  ## speed beside its peers; writes bench/results.md
 	$(BIN)/python bench/run.py

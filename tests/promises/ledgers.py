@@ -182,10 +182,12 @@ class PostgresLedger:
             await lock.close()
 
     async def leave(self) -> None:
-        """A database is not moved aside while anybody is connected to it, and who hangs up is there for a moment."""
+        """A database is not moved aside while anybody is connected to it: who is left is hung up on."""
         await self._connection.close()
         beside = await asyncpg.connect(self._server.url_of("postgres"))
-        while await beside.fetchval("SELECT true FROM pg_stat_activity WHERE datname = $1 LIMIT 1", self._name):
+        while await beside.fetchval(
+            "SELECT bool_or(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = $1", self._name
+        ):
             await asyncio.sleep(0.02)
         await beside.close()
 

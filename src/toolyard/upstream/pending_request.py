@@ -14,7 +14,7 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from ..model.json_value import decode
-from ..wires.mcp.envelope import INTERNAL_ERROR, METHOD_NOT_FOUND, Id, Incoming, RpcError, encode_error, encode_result
+from ..wires.mcp.envelope import METHOD_NOT_FOUND, Id, Incoming, RpcError, encode_error, encode_result
 from .faults import LONGEST_TEXT, Misbehaved, RefusalDetails, Unanswerable, UpstreamFault, UpstreamRefusal
 
 MOST_ASKED = 8
@@ -115,7 +115,7 @@ class PendingRequest:
             reply = encode_error(id, error)
         except Exception as error:  # an answer that nobody has: the call that needs it cannot go on
             self.fail(error)
-            reply = encode_error(id, RpcError(INTERNAL_ERROR, "Nobody can answer this"))
+            return  # the upstream hears that the request is given up, and not first that a question was
         with suppress(UpstreamFault):  # it is gone: whoever waits for it hears that, too
             await self._send(reply)
 
